@@ -40,7 +40,7 @@ HARDENED := -O2 -fPIE -static-pie -fstack-protector-strong -U_FORTIFY_SOURCE -D_
 	-Wl,-z,relro,-z,now,-z,noexecstack,-z,noseparate-code
 SHIM_SOURCES := $(wildcard cni-shim/*.c)
 SHIM_HEADERS := $(wildcard cni-shim/*.h)
-BUNDLED := $(shell find cli controller daemon admin cni metadata guests identity imports claims networks store kube platform ipam cni-shim ui version.ts -name '*.ts' -o -path 'ui/pages/*' -type f 2>/dev/null)
+BUNDLED := $(shell find cli controller daemon admin cni metadata guests identity imports claims networks store allocations kube platform ipam cni-shim ui version.ts -name '*.ts' -o -path 'ui/pages/*' -type f 2>/dev/null)
 
 SIMULATED := $(shell find test/simulation test/harness/kube-fake -name '*.ts' 2>/dev/null)
 

@@ -12,6 +12,8 @@
  *   cluster/               a cluster's answers, from its objects
  */
 
+import type { AllocationFilter, ClaimFilter, PageRequest } from "../allocations/filter.ts";
+import type { AllocationView, HistoryView, NetworkView, Page } from "../allocations/records.ts";
 import type { IdentityQuery } from "../identity/query.ts";
 import type { IdentityAnswer } from "../identity/wire.ts";
 import type { Finding } from "../ipam/finding.ts";
@@ -20,11 +22,9 @@ import type { RefusalCode } from "../ipam/refusals.ts";
 import type { Address } from "../ipam/space/address.ts";
 import type { FreeQuestion, FreeRange } from "../ipam/space/free-space.ts";
 import type { MovedNetwork } from "../networks/record-owner.ts";
-import type { AllocationFilter, ClaimFilter, PageRequest } from "../store/allocations.ts";
 import type { ImportReport, ImportRequest } from "../store/host-local/report.ts";
 import type { ApplyAction, ClaimManifest, ContentView } from "../store/manifests.ts";
 import type { HistoryWant, ReleaseOutcome, ReleaseWant } from "../store/node-store.ts";
-import type { AllocationView, HistoryView, NetworkView, Page } from "../store/records.ts";
 
 /** A cluster of Cluster API whose machines are gone from here. */
 export interface ReleaseMovedWant {

@@ -1,8 +1,8 @@
+import type { AllocationView, Page } from "../allocations/records.ts";
 import type { IdentityAnswer } from "../identity/wire.ts";
 import type { MovedNetwork } from "../networks/record-owner.ts";
 import type { ImportReport } from "../store/host-local/report.ts";
 import type { ClaimManifest, ContentView } from "../store/manifests.ts";
-import type { AllocationView, Page } from "../store/records.ts";
 import type {
   AddressPlace,
   AppliedResult,

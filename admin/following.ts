@@ -1,4 +1,4 @@
-import type { AllocationView } from "../store/records.ts";
+import type { AllocationView } from "../allocations/records.ts";
 import type { NetworkWithClaims } from "./admin-api.ts";
 
 /** Why a source does not answer. */

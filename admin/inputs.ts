@@ -1,4 +1,6 @@
 import { isAbsolute } from "node:path";
+import type { AllocationFilter, ClaimFilter, PageRequest } from "../allocations/filter.ts";
+import { ALLOCATION_STATES, type AllocationState } from "../allocations/records.ts";
 import { isNetworkName } from "../ipam/definition/plugin-config.ts";
 import type { Address } from "../ipam/space/address.ts";
 import type { Cidr } from "../ipam/space/cidr.ts";
@@ -7,10 +9,8 @@ import { isNamespaceName } from "../kube/object-names.ts";
 import { DEFAULT_NAMESPACE } from "../kube/views/claim-reference.ts";
 import { NODES_OWN } from "../networks/network-owner.ts";
 import { invalid, readAddress, readBody, readQuery } from "../platform/api-query.ts";
-import type { AllocationFilter, ClaimFilter, PageRequest } from "../store/allocations.ts";
 import type { ImportRequest } from "../store/host-local/report.ts";
 import type { HistoryWant, ReleaseWant } from "../store/node-store.ts";
-import { ALLOCATION_STATES, type AllocationState } from "../store/records.ts";
 import type { DiffWant, FreeWant, NetworksWant, OwnersQuestion, PlanWant, ReleaseMovedWant } from "./admin-api.ts";
 import { FREE_COUNT_DEFAULT, FREE_COUNT_MAX, GRACE_SECONDS_MAX, ITEMS_DEFAULT, ITEMS_MAX } from "./limits.ts";
 

@@ -1,5 +1,7 @@
 import { statSync } from "node:fs";
 import { dirname } from "node:path";
+import type { AllocationFilter, ClaimFilter, PageRequest } from "../allocations/filter.ts";
+import type { AllocationView, HistoryView, NetworkView, Page } from "../allocations/records.ts";
 import type { IdentityQuery } from "../identity/query.ts";
 import type { IdentityService } from "../identity/service.ts";
 import type { IdentityAnswer } from "../identity/wire.ts";
@@ -11,11 +13,9 @@ import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
 import { Pool } from "../ipam/space/pool.ts";
 import type { ObjectName } from "../kube/views/claim-reference.ts";
 import { invalid } from "../platform/api-query.ts";
-import type { AllocationFilter, ClaimFilter, PageRequest } from "../store/allocations.ts";
 import { type ImportReport, type ImportRequest, importLeases } from "../store/host-local/report.ts";
 import type { ClaimManifest, ContentView } from "../store/manifests.ts";
 import type { AdminStore, HistoryWant, ReleaseOutcome, ReleaseWant } from "../store/node-store.ts";
-import type { AllocationView, HistoryView, NetworkView, Page } from "../store/records.ts";
 import { placesOn } from "./address-places.ts";
 import type {
   AddressPlace,

@@ -1,10 +1,10 @@
+import type { PodIdentity } from "../allocations/records.ts";
 import { isGiven, isObject } from "../ipam/definition/definition-keys.ts";
 import { readMac as parseMac } from "../ipam/definition/mac.ts";
 import type { Configuration, ConfigurationPath } from "../ipam/definition/read-keys.ts";
 import { parseRequestedAddress, type RequestedAddress } from "../ipam/definition/requested-address.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { DEFAULT_NAMESPACE, type ObjectName, readClaimReference } from "../kube/views/claim-reference.ts";
-import type { PodIdentity } from "../store/records.ts";
 import type { CniArgs } from "./cni-args.ts";
 
 /** What an attachment requests beyond "an address of this network". */

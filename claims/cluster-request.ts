@@ -10,6 +10,7 @@
  *   pools/                        what machines get
  */
 
+import type { PodIdentity } from "../allocations/records.ts";
 import { readMac } from "../ipam/definition/mac.ts";
 import { nameOrigin } from "../ipam/definition/nad-config.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
@@ -31,7 +32,6 @@ import { projectNad } from "../networks/nad-view.ts";
 import { describeNetworkOwner, isForPrimaryInterfaces, NODES_OWN } from "../networks/network-owner.ts";
 import type { NetworkOwners } from "../networks/network-owners.ts";
 import { differenceRemedy, type NodeConfigurations } from "../networks/node-configurations.ts";
-import type { PodIdentity } from "../store/records.ts";
 import { readAttachmentRequest } from "./attachment-request.ts";
 import type { CniArgs } from "./cni-args.ts";
 import type { PodDirectory } from "./pod-directory.ts";

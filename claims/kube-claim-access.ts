@@ -1,3 +1,4 @@
+import type { PodIdentity } from "../allocations/records.ts";
 import type { ClaimUser } from "../ipam/attach-view.ts";
 import { allocatedCondition, type ClaimCondition } from "../ipam/claim-conditions.ts";
 import { conditionOfRefusal } from "../ipam/condition-of-refusal.ts";
@@ -14,7 +15,6 @@ import { isStaticUid, type PodView } from "../kube/views/pod-view.ts";
 import { isoTime } from "../platform/time.ts";
 import type { AttachWant } from "../store/allocations.ts";
 import type { ClaimAccess, ClaimReading, OtherAttachment, PodState } from "../store/cluster/parts/claim-access.ts";
-import type { PodIdentity } from "../store/records.ts";
 import { ClaimNetworks, type ClaimWithView, isWhereVmIs, readingOf } from "./claim-networks.ts";
 import type { PodDirectory } from "./pod-directory.ts";
 import { readClaim } from "./read-claim.ts";

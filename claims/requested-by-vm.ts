@@ -1,3 +1,4 @@
+import type { PodIdentity } from "../allocations/records.ts";
 import type { RequestedAddress } from "../ipam/definition/requested-address.ts";
 import { readNetworkSelection } from "../kube/views/network-selection.ts";
 import type { PodView } from "../kube/views/pod-view.ts";
@@ -7,7 +8,6 @@ import {
   networkOfHashed,
   readRequestedAddresses,
 } from "../kube/views/requested-addresses.ts";
-import type { PodIdentity } from "../store/records.ts";
 import type { PodDirectory } from "./pod-directory.ts";
 import { interfaceBehind } from "./vm-claims.ts";
 

@@ -1,5 +1,5 @@
+import type { AllocationView } from "../allocations/records.ts";
 import { isoTime, parseTime } from "../platform/time.ts";
-import type { AllocationView } from "../store/records.ts";
 import type { Column } from "./formats/table.ts";
 import { distinct, fullHolder, podName, shortHolder, usersOf } from "./holder.ts";
 import { formatAge, youngestFirst } from "./human.ts";

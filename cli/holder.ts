@@ -1,5 +1,5 @@
+import type { AttachmentView, PodIdentity } from "../allocations/records.ts";
 import { describeOwner, isPreallocation, type Owner } from "../ipam/owner.ts";
-import type { AttachmentView, PodIdentity } from "../store/records.ts";
 
 /** Enough of a container ID to find it: as long as docker and crictl show. */
 const CONTAINER_ID_CHARS = 12;

@@ -1,4 +1,4 @@
-import type { NetworkView, RangeView } from "../store/records.ts";
+import type { NetworkView, RangeView } from "../allocations/records.ts";
 import type { Column } from "./formats/table.ts";
 import { formatAge, formatCount } from "./human.ts";
 

@@ -1,7 +1,7 @@
 import type { Answer } from "../admin/answers.ts";
 import { ITEMS_MAX } from "../admin/limits.ts";
+import type { AllocationView } from "../allocations/records.ts";
 import type { Clock } from "../platform/time.ts";
-import type { AllocationView } from "../store/records.ts";
 import type { Client, Query } from "./client.ts";
 import { Progress } from "./progress.ts";
 

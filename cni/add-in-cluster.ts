@@ -1,3 +1,4 @@
+import type { PodIdentity } from "../allocations/records.ts";
 import { containerKey } from "../claims/add-waiters.ts";
 import { podNameIn, readClusterRequest } from "../claims/cluster-request.ts";
 import { type CniArgs, parseCniArgs } from "../claims/cni-args.ts";
@@ -8,7 +9,6 @@ import type { NetworkDefinition } from "../ipam/definition/network-definition.ts
 import { parsePluginConfig } from "../ipam/definition/plugin-config.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { AttachWant } from "../store/allocations.ts";
-import type { PodIdentity } from "../store/records.ts";
 import { answer, attachWithClaim, bridgeTakesGateway, dnsOf, wantOf } from "./add-parts.ts";
 import type { ClusterContext, CniContext } from "./context.ts";
 import { type PluginConfig, readConfig } from "./request.ts";

@@ -1,3 +1,4 @@
+import type { PodIdentity } from "../allocations/records.ts";
 import type { AddWaiters } from "../claims/add-waiters.ts";
 import type { ClusterRequest, ClusterRequestParts } from "../claims/cluster-request.ts";
 import type { PortService } from "../guests/ports/port-service.ts";
@@ -10,7 +11,6 @@ import type { ResolverFiles } from "../platform/resolv-conf.ts";
 import type { Clock } from "../platform/time.ts";
 import type { WarnOnce } from "../platform/warn-once.ts";
 import type { CniStore, LocalAnswers, PortStore } from "../store/node-store.ts";
-import type { PodIdentity } from "../store/records.ts";
 import type { ReadyGate } from "./ready-gate.ts";
 import type { AddConfigs } from "./request.ts";
 

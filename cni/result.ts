@@ -1,7 +1,7 @@
+import type { AnsweredAddress } from "../allocations/records.ts";
 import type { CniError } from "../cni-shim/wire.ts";
 import type { Dns, Route } from "../ipam/definition/routes-and-dns.ts";
 import type { Refusal } from "../ipam/refusals.ts";
-import type { AnsweredAddress } from "../store/records.ts";
 
 export interface ResultParts {
   readonly ips: readonly AnsweredAddress[];

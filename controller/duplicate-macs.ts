@@ -1,9 +1,9 @@
+import { usersOfMacs } from "../allocations/mac-users.ts";
 import type { Caches } from "../claims/reasons/caches.ts";
 import { isPod } from "../claims/reasons/facts.ts";
 import { DUPLICATE_MAC_HINT, describeDuplicates, duplicateMacs } from "../ipam/duplicate-macs.ts";
 import { type EventWriter, vmiObject } from "../kube/events.ts";
 import type { Clock } from "../platform/time.ts";
-import { usersOfMacs } from "../store/cluster/allocations/mac-users.ts";
 
 interface DuplicateMacsOptions {
   readonly clock: Clock;

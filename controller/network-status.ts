@@ -1,3 +1,4 @@
+import type { UsedSpaces } from "../allocations/used-spaces.ts";
 import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import { nameTakenBy, networkObjectOf, writeNetworkObject } from "../kube/network-object.ts";
@@ -11,7 +12,6 @@ import { nodeDefinitionsOf } from "../networks/import-sources.ts";
 import type { CountingDefinition } from "../networks/nad-verdict.ts";
 import type { Log } from "../platform/log.ts";
 import { isoTimeMs, parseTime } from "../platform/time.ts";
-import type { UsedSpaces } from "../store/cluster/allocations/used-spaces.ts";
 import { countNetwork, type NetworkCounts } from "./network-counts.ts";
 
 /** A network that nodes search often, because more than half of it is taken, is published at most so often, ms. */

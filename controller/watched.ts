@@ -1,3 +1,4 @@
+import { UsedSpaces } from "../allocations/used-spaces.ts";
 import { AllocationRows } from "../claims/reasons/allocation-rows.ts";
 import type { CachedAllocation, Caches, ClaimViewWithFact } from "../claims/reasons/caches.ts";
 import { claimFact, nodeFact, projectSweptPod, type SweptPod } from "../claims/reasons/fact-views.ts";
@@ -22,7 +23,6 @@ import { DefinitionsWithPools } from "../networks/definitions-with-pools.ts";
 import { type NadView, projectNad } from "../networks/nad-view.ts";
 import { readOwner } from "../networks/network-owner.ts";
 import { reservedText } from "../networks/network-reservations.ts";
-import { UsedSpaces } from "../store/cluster/allocations/used-spaces.ts";
 import { type FollowedCache, type FollowedLog, FollowedResources } from "./followed-resources.ts";
 
 /** Called when something relevant has changed. */

@@ -1,3 +1,6 @@
+import { AllocationClient } from "../allocations/allocation-client.ts";
+import { addressOf, isSound } from "../allocations/allocation-object.ts";
+import { giveBack } from "../allocations/give-back.ts";
 import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
 import { RefusalError } from "../ipam/refusals.ts";
 import { formatAddress } from "../ipam/space/address.ts";
@@ -6,9 +9,6 @@ import { HOUSEKEEPING_DEADLINE_MS } from "../kube/object-client.ts";
 import { ANNOTATION_IMPORTED_FROM, type IPAllocation, WHEREABOUTS_POOLS_PATH } from "../kube/objects.ts";
 import { readPool } from "../kube/views/whereabouts.ts";
 import type { Log } from "../platform/log.ts";
-import { AllocationClient } from "../store/cluster/allocations/allocation-client.ts";
-import { addressOf, isSound } from "../store/cluster/allocations/allocation-object.ts";
-import { giveBack } from "../store/cluster/allocations/give-back.ts";
 
 /** Between two checks, ms: as often as whereabouts' own clean-up matters. */
 const INTERVAL_MS = 30_000;

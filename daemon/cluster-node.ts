@@ -1,3 +1,4 @@
+import type { PodIdentity } from "../allocations/records.ts";
 import { KubeClaimAccess } from "../claims/kube-claim-access.ts";
 import { PodDirectory } from "../claims/pod-directory.ts";
 import type { Finding } from "../ipam/finding.ts";
@@ -22,7 +23,6 @@ import { KubernetesStore } from "../store/cluster/cluster-store.ts";
 import { ClusterContinuity } from "../store/cluster/contact/cluster-continuity.ts";
 import { whyRecovering } from "../store/cluster/contact/recovery.ts";
 import type { NodeContext } from "../store/node-context.ts";
-import type { PodIdentity } from "../store/records.ts";
 import { ImportWaits } from "./import-waits.ts";
 import { OvnNetworks } from "./ovn-networks.ts";
 

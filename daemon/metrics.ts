@@ -1,3 +1,4 @@
+import type { NetworkView } from "../allocations/records.ts";
 import { addPortMetrics } from "../guests/ports/metrics.ts";
 import type { PortService } from "../guests/ports/port-service.ts";
 import type { RefusalCode } from "../ipam/refusals.ts";
@@ -8,7 +9,6 @@ import { SingleFlight } from "../platform/single-flight.ts";
 import type { Clock } from "../platform/time.ts";
 import { StorageFault } from "../store/allocations.ts";
 import type { Networks } from "../store/node-store.ts";
-import type { NetworkView } from "../store/records.ts";
 import { ADDRESS_STATES, seriesOf } from "./network-series.ts";
 
 /** Buckets around the time of an ADD: well below a millisecond in the daemon, up to the deadline if it has to wait. */

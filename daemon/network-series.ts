@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { NetworkView } from "../store/records.ts";
+import type { NetworkView } from "../allocations/records.ts";
 
 /**
  * Ranges with time series of their own. Anybody who may write NetworkAttachmentDefinitions creates networks, and a

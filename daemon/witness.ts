@@ -1,3 +1,4 @@
+import type { Attachment, PodIdentity } from "../allocations/records.ts";
 import type { Log } from "../platform/log.ts";
 import type { Machine } from "../platform/machine.ts";
 import type { Namespaces } from "../platform/namespaces.ts";
@@ -6,7 +7,6 @@ import type { EndReason } from "../store/allocations.ts";
 import { containerOf, judgeAsking } from "../store/cluster/agreement/facts.ts";
 import type { Facts } from "../store/cluster/agreement/relations.ts";
 import type { NodeAttachments } from "../store/node-store.ts";
-import type { Attachment, PodIdentity } from "../store/records.ts";
 
 /** Attachments checked in one turn of the event loop. */
 const PAGE = 200;

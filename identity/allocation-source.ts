@@ -1,9 +1,9 @@
+import type { AllocationFilter } from "../allocations/filter.ts";
+import type { Attachment, PodIdentity } from "../allocations/records.ts";
 import { isMachine } from "../ipam/owner.ts";
 import { sameAddress } from "../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
 import { invalid } from "../platform/api-query.ts";
-import type { AllocationFilter } from "../store/allocations.ts";
-import type { Attachment, PodIdentity } from "../store/records.ts";
 import { composeIdentity, type NetworkFacts, stateOf } from "./compose.ts";
 import { type Holding, userKey } from "./holding.ts";
 import { type GuestQuestion, type IdentityQuestion, nobody, onlyNetwork } from "./query.ts";

@@ -1,10 +1,10 @@
+import type { AnsweredAddress, Attachment, PodIdentity } from "../allocations/records.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import type { Dns, Route } from "../ipam/definition/routes-and-dns.ts";
 import { OWNER_KINDS } from "../ipam/owner.ts";
 import { formatAddress } from "../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
 import { placeOf } from "../ipam/space/range-set.ts";
-import type { AnsweredAddress, Attachment, PodIdentity } from "../store/records.ts";
 import { containersOf, type Holding, interfaceKey, merged, userKey } from "./holding.ts";
 import {
   type IdentityInterface,

@@ -1,8 +1,8 @@
+import type { AllocationView, AnsweredAddress, Attachment, AttachmentView } from "../allocations/records.ts";
 import type { Owner } from "../ipam/owner.ts";
 import { compareAddresses } from "../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
 import { isoTime } from "../platform/time.ts";
-import type { AllocationView, AnsweredAddress, Attachment, AttachmentView } from "../store/records.ts";
 
 /** A container that uses an address. */
 export type Use = Omit<AttachmentView, "netns">;

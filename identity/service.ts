@@ -12,11 +12,11 @@
  *   source, client, daemon-socket, lean-get   the client side
  */
 
+import type { AddressUser, Attachment } from "../allocations/records.ts";
 import { describeOwner, sameOwner } from "../ipam/owner.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 import { invalid } from "../platform/api-query.ts";
 import type { IdentityStore } from "../store/node-store.ts";
-import type { AddressUser, Attachment } from "../store/records.ts";
 import {
   type AllocationSource,
   answerOf,

@@ -1,6 +1,6 @@
+import type { AnsweredAddress } from "../allocations/records.ts";
 import type { Dns, Route } from "../ipam/definition/routes-and-dns.ts";
 import type { Owner } from "../ipam/owner.ts";
-import type { AnsweredAddress } from "../store/records.ts";
 
 /** Answer of `GET /v1/identity`. */
 export interface IdentityAnswer {

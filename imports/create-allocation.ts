@@ -1,13 +1,13 @@
+import { AllocationClient, type AllocationReading } from "../allocations/allocation-client.ts";
+import { type Holder, sameAllocationOwner } from "../allocations/allocation-object.ts";
+import { hold } from "../allocations/hold.ts";
+import { succeedsHolder } from "../allocations/owners.ts";
 import { kindOfObject, OWNER_KINDS } from "../ipam/owner.ts";
 import { RefusalError } from "../ipam/refusals.ts";
 import type { InterfaceAddress } from "../ipam/space/cidr.ts";
 import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../kube/object-client.ts";
 import type { IPAllocation } from "../kube/objects.ts";
-import { AllocationClient, type AllocationReading } from "../store/cluster/allocations/allocation-client.ts";
-import { type Holder, sameAllocationOwner } from "../store/cluster/allocations/allocation-object.ts";
-import { hold } from "../store/cluster/allocations/hold.ts";
-import { succeedsHolder } from "../store/cluster/allocations/owners.ts";
 
 /** Create, read and replace, each with its own limit, ms. */
 const RECORD_MS_MAX = 3 * HOUSEKEEPING_DEADLINE_MS;

@@ -1,3 +1,4 @@
+import type { Holder } from "../allocations/allocation-object.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { type Address, formatAddress, parseAddress, sameAddress } from "../ipam/space/address.ts";
 import type { InterfaceAddress } from "../ipam/space/cidr.ts";
@@ -8,7 +9,6 @@ import { elementFor, type NetworkSelection, readNetworkSelection } from "../kube
 import type { PodView } from "../kube/views/pod-view.ts";
 import type { WhereaboutsEntry, WhereaboutsPool } from "../kube/views/whereabouts.ts";
 import type { DefinitionCatalog } from "../networks/definition-catalog.ts";
-import type { Holder } from "../store/cluster/allocations/allocation-object.ts";
 import { claimHolder, listedAddress, withMask } from "./listed-address.ts";
 import { POD_INTERFACES_MAX, withinBounds } from "./pod-bounds.ts";
 

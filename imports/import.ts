@@ -7,6 +7,7 @@
  *   owner-records, create-allocation                what is recorded of each
  */
 
+import { describeHolder } from "../allocations/owners.ts";
 import { mergeCondition } from "../ipam/claim-conditions.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { formatInterfaceAddress } from "../ipam/space/cidr.ts";
@@ -39,7 +40,6 @@ import {
 import type { Log } from "../platform/log.ts";
 import { severalAtOnce } from "../platform/several-at-once.ts";
 import { isoTime } from "../platform/time.ts";
-import { describeHolder } from "../store/cluster/allocations/owners.ts";
 import { NotRecorded, reserveInUse } from "./create-allocation.ts";
 import { type ImportCandidate, ImportCandidates } from "./import-candidates.ts";
 import { OwnerRecords } from "./owner-records.ts";

@@ -1,9 +1,9 @@
+import type { Holder } from "../allocations/allocation-object.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { type Address, familyBits, parseAddress } from "../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../ipam/space/cidr.ts";
 import { placeOf } from "../ipam/space/range-set.ts";
 import type { ClaimView } from "../kube/views/claim-view.ts";
-import type { Holder } from "../store/cluster/allocations/allocation-object.ts";
 
 /**
  * An address that an object lists as in use, with or without a mask. Unlike an ADD, a reservation need not know the

@@ -1,6 +1,6 @@
+import { soundAddress } from "../allocations/allocation-object.ts";
 import { type Address, parseAddress } from "../ipam/space/address.ts";
 import type { IPAllocation } from "../kube/objects.ts";
-import { soundAddress } from "../store/cluster/allocations/allocation-object.ts";
 
 /** The owners whose records count as a pod's. */
 interface RecordedPod {

@@ -3,24 +3,24 @@
  *
  *   ADD ──▶ taking ──▶ held ──▶ leaving ──▶ gone   a use: docs/uses.md
  *              └───────────────────▲
- *   allocations                     the port; records, manifests: its types
+ *   allocations                     the port; manifests: its types
  *   node-store, node-context        what a daemon needs from its store, and a store from its node
- *   network-space, pages, refusal-of   parts of both implementations
+ *   refusal-of                      a part of both implementations
  *   journal/                        this node's SQLite
  *   standalone/, cluster/           the port over rows, and over IPAllocation objects
  *   host-local/                     addresses that host-local has allocated on this node
  */
 
+import type { AllocationFilter, PageRequest } from "../allocations/filter.ts";
+import type { AllocationView, Attachment, Page } from "../allocations/records.ts";
 import type { AttachAsk, AttachWarning } from "../ipam/attach-view.ts";
 import type { AddressRequest } from "../ipam/decide-reservation.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import type { Owner } from "../ipam/owner.ts";
 import type { Refusal } from "../ipam/refusals.ts";
-import type { Address } from "../ipam/space/address.ts";
-import type { Cidr, InterfaceAddress } from "../ipam/space/cidr.ts";
+import type { InterfaceAddress } from "../ipam/space/cidr.ts";
 import type { Stamp } from "../ipam/stamp.ts";
 import type { NamespaceIdentity } from "../platform/namespaces.ts";
-import type { AllocationState, AllocationView, Attachment, Page } from "./records.ts";
 
 /** One ADD, with everything that the store needs to decide it. */
 export interface AttachWant extends AttachAsk {
@@ -92,36 +92,6 @@ export const CERTAIN_ENDS: ReadonlySet<unknown> = new Set<EndReason>([
 export interface DetachOutcome {
   /** Attachments that this request ended. Empty is a success: they had ended before, or never existed. */
   readonly ended: readonly Attachment[];
-}
-
-export interface AllocationFilter {
-  readonly network?: string | undefined;
-  readonly address?: Address | undefined;
-  /** It is in this subnet. */
-  readonly subnet?: Cidr | undefined;
-  readonly state?: AllocationState | undefined;
-  /** Of the holder: the claim, pod, or machine. */
-  readonly namespace?: string | undefined;
-  /** `namespace/name`, or a bare name, which matches in any namespace. */
-  readonly pod?: string | undefined;
-  /** An IPAMClaim, or an IPAddressClaim of Cluster API. */
-  readonly claim?: string | undefined;
-  /** Cluster API's cluster of a machine. */
-  readonly cluster?: string | undefined;
-  readonly vm?: string | undefined;
-  readonly node?: string | undefined;
-  /** Container ID. */
-  readonly container?: string | undefined;
-}
-
-export interface ClaimFilter {
-  readonly namespace?: string | undefined;
-  readonly name?: string | undefined;
-}
-
-export interface PageRequest {
-  readonly limit: number;
-  readonly continue?: string | undefined;
 }
 
 /**

@@ -1,3 +1,5 @@
+import type { ClaimFilter, PageRequest } from "../allocations/filter.ts";
+import type { AddressUser, Attachment, HistoryView, NetworkView, Page } from "../allocations/records.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import type { Finding } from "../ipam/finding.ts";
 import type { FormerHolders } from "../ipam/former-holders.ts";
@@ -7,15 +9,7 @@ import type { Address } from "../ipam/space/address.ts";
 import type { Pool } from "../ipam/space/pool.ts";
 import type { Stamp } from "../ipam/stamp.ts";
 import type { ObjectKind } from "../kube/views/content-annotations.ts";
-import type {
-  Allocations,
-  AttachOutcome,
-  AttachWant,
-  ClaimFilter,
-  EndReason,
-  PageRequest,
-  Reservations,
-} from "./allocations.ts";
+import type { Allocations, AttachOutcome, AttachWant, EndReason, Reservations } from "./allocations.ts";
 import type { HostLocalTakeover } from "./host-local/takeover.ts";
 import type {
   AppliedClaim,
@@ -27,7 +21,6 @@ import type {
   ContentObject,
   ContentView,
 } from "./manifests.ts";
-import type { AddressUser, Attachment, HistoryView, NetworkView, Page } from "./records.ts";
 
 export type StoreStatus =
   | { readonly kind: "opening" | "ready" | "closed" }

@@ -1,7 +1,7 @@
 import type { NetworkWithClaims, PastPeriod } from "../admin/admin-api.ts";
 import type { Following } from "../admin/following.ts";
+import type { AllocationView, Page } from "../allocations/records.ts";
 import { type Clock, sleep } from "../platform/time.ts";
-import type { AllocationView, Page } from "../store/records.ts";
 import type { Query } from "./source.ts";
 
 /** Between two questions what has changed, ms: people call that "at once". */

@@ -1,7 +1,7 @@
 import type { NetworkWithClaims } from "../admin/admin-api.ts";
 import type { Following, Problem } from "../admin/following.ts";
+import type { AllocationView } from "../allocations/records.ts";
 import { type Clock, isoTime } from "../platform/time.ts";
-import type { AllocationView } from "../store/records.ts";
 import { rowOf, type StaleSince } from "./wire.ts";
 
 /** The last row of an allocation, and whether the allocation is still there. */

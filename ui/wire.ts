@@ -1,6 +1,6 @@
 import type { NetworkWithClaims } from "../admin/admin-api.ts";
 import type { Problem } from "../admin/following.ts";
-import type { AllocationView, AttachmentView } from "../store/records.ts";
+import type { AllocationView, AttachmentView } from "../allocations/records.ts";
 
 /*
  * What `holdfast ui` sends to its page, over one stream of events. An allocation is a list instead of an object:

@@ -1,7 +1,7 @@
+import { allocationsAt as allocationsIn } from "../../allocations/allocations-at.ts";
 import type { Address } from "../../ipam/space/address.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
-import { allocationsAt as allocationsIn } from "../../store/cluster/allocations/allocations-at.ts";
 import { type Definitions, readDefinitions } from "./snapshot.ts";
 
 /** Who has an address of any network; `network`: only there. Throws ApiAway. */

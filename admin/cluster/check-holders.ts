@@ -1,3 +1,4 @@
+import { describeHolder } from "../../allocations/owners.ts";
 import type { ClaimViewWithFact } from "../../claims/reasons/caches.ts";
 import { isPod } from "../../claims/reasons/facts.ts";
 import type { Finding } from "../../ipam/finding.ts";
@@ -9,7 +10,6 @@ import type { IPAllocation } from "../../kube/objects.ts";
 import { POD_ADDRESSES_MAX } from "../../kube/views/held-addresses.ts";
 import { IMPORTED, nodeDefinitionsOf } from "../../networks/import-sources.ts";
 import { parseTime } from "../../platform/time.ts";
-import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import type { Grace } from "./grace.ts";
 import { allocationAt, type ClusterSnapshot, type SnapshotPod } from "./snapshot.ts";
 

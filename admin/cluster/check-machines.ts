@@ -1,9 +1,9 @@
+import { describeHolder } from "../../allocations/owners.ts";
 import { isAnswer } from "../../claims/pools/pool-ledger.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import { type Address, formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import { ANNOTATION_ALLOCATION, type IPAllocation } from "../../kube/objects.ts";
 import { isAddressPool, type MachineAddressView } from "../../kube/views/machine-claim-view.ts";
-import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import type { Grace } from "./grace.ts";
 import { allocationAt, type ClusterSnapshot } from "./snapshot.ts";
 

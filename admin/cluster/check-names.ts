@@ -1,8 +1,8 @@
+import { addressOf, isSound } from "../../allocations/allocation-object.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
-import { addressOf, isSound } from "../../store/cluster/allocations/allocation-object.ts";
 import type { ClusterSnapshot } from "./snapshot.ts";
 
 /** I1: an address has one object, named after it; two objects for one address can only come from outside. */

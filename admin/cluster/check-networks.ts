@@ -1,3 +1,5 @@
+import { describeHolder } from "../../allocations/owners.ts";
+import type { RangeView } from "../../allocations/records.ts";
 import { gatewaysOf } from "../../ipam/definition/bridge-gateway.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import { nameTakenBy, networkObjectOf } from "../../kube/network-object.ts";
@@ -6,9 +8,7 @@ import type { IPNetwork } from "../../kube/objects.ts";
 import { shortened } from "../../networks/definition-findings.ts";
 import { describeSource, isImported, sourcesOf, uncovered } from "../../networks/import-sources.ts";
 import { describeNetworkOwner, NODES_OWN, SHARED_WITH_ANNOTATION } from "../../networks/network-owner.ts";
-import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import { gatewayHeld } from "../../store/journal/check.ts";
-import type { RangeView } from "../../store/records.ts";
 import type { Grace } from "./grace.ts";
 import type { ClusterNetworkView } from "./network-views.ts";
 import type { ClusterSnapshot } from "./snapshot.ts";

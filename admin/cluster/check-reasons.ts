@@ -1,3 +1,4 @@
+import { describeHolder, fromAllocationOwner } from "../../allocations/owners.ts";
 import { cachedFacts } from "../../claims/reasons/caches.ts";
 import type { Facts } from "../../claims/reasons/facts.ts";
 import { judge } from "../../claims/reasons/relations.ts";
@@ -5,7 +6,6 @@ import type { Rules, Verdict } from "../../claims/reasons/verdict.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import { isMachine } from "../../ipam/owner.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
-import { describeHolder, fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import type { Grace } from "./grace.ts";
 import type { ClusterSnapshot } from "./snapshot.ts";
 

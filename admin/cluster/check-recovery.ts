@@ -1,5 +1,5 @@
+import { describeHolder } from "../../allocations/owners.ts";
 import type { Finding } from "../../ipam/finding.ts";
-import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import { recoveryMark } from "../../store/cluster/contact/recovery.ts";
 import type { Grace } from "./grace.ts";
 import type { ClusterSnapshot } from "./snapshot.ts";

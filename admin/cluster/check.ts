@@ -1,9 +1,9 @@
+import { usersOfMacs } from "../../allocations/mac-users.ts";
 import { duplicateMacFindings } from "../../ipam/duplicate-macs.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { definitionFindings, definitionNotes } from "../../networks/definition-findings.ts";
 import { sleep } from "../../platform/time.ts";
-import { usersOfMacs } from "../../store/cluster/allocations/mac-users.ts";
 import { checkDefinitions } from "../../store/cluster/checks/check-definitions.ts";
 import type { CheckReport } from "../admin-api.ts";
 import { checkClaims, checkPods } from "./check-holders.ts";

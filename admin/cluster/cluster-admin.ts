@@ -12,6 +12,11 @@
  *   import-report    what an import would take over, or took
  */
 
+import { AllocationClient } from "../../allocations/allocation-client.ts";
+import type { AllocationFilter, ClaimFilter, PageRequest } from "../../allocations/filter.ts";
+import { matches } from "../../allocations/filter.ts";
+import type { AllocationView, Page } from "../../allocations/records.ts";
+import { listFromApi, viewOf } from "../../allocations/views.ts";
 import { askedByClaim } from "../../claims/asked-by-claim.ts";
 import { PodDirectory } from "../../claims/pod-directory.ts";
 import type { IdentityQuery } from "../../identity/query.ts";
@@ -23,15 +28,10 @@ import { DEFAULT_NAMESPACE } from "../../kube/views/claim-reference.ts";
 import { VMS_PATH } from "../../kube/views/tenant-objects.ts";
 import { type MovedNetwork, moveNetwork } from "../../networks/record-owner.ts";
 import { invalid } from "../../platform/api-query.ts";
-import type { AllocationFilter, ClaimFilter, PageRequest } from "../../store/allocations.ts";
-import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";
-import { listFromApi, viewOf } from "../../store/cluster/allocations/views.ts";
 import { releaseInKubernetes } from "../../store/cluster/release.ts";
 import type { ImportReport, ImportRequest } from "../../store/host-local/report.ts";
-import { matches } from "../../store/journal/views.ts";
 import type { ClaimManifest } from "../../store/manifests.ts";
 import type { HistoryWant, ReleaseOutcome, ReleaseWant } from "../../store/node-store.ts";
-import type { AllocationView, Page } from "../../store/records.ts";
 import { placesOn } from "../address-places.ts";
 import type {
   AddressPlace,

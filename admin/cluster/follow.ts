@@ -1,10 +1,10 @@
+import { isSound } from "../../allocations/allocation-object.ts";
+import { viewOf } from "../../allocations/views.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH, type IPAllocation } from "../../kube/objects.ts";
 import type { Reflected } from "../../kube/reflected-items.ts";
 import { Reflector } from "../../kube/reflector.ts";
 import { sleep } from "../../platform/time.ts";
-import { isSound } from "../../store/cluster/allocations/allocation-object.ts";
-import { viewOf } from "../../store/cluster/allocations/views.ts";
 import type { NetworkWithClaims } from "../admin-api.ts";
 import type { Following, Problem } from "../following.ts";
 

@@ -1,8 +1,8 @@
+import { isSound } from "../../allocations/allocation-object.ts";
+import { describeHolder, fromAllocationOwner } from "../../allocations/owners.ts";
 import { FormerHolders } from "../../ipam/former-holders.ts";
 import { OWNER_KINDS } from "../../ipam/owner.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import { isSound } from "../../store/cluster/allocations/allocation-object.ts";
-import { describeHolder, fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import type { ClusterSnapshot } from "./snapshot.ts";
 
 /**

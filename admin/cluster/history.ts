@@ -1,8 +1,8 @@
+import { addressOf, isSound } from "../../allocations/allocation-object.ts";
+import { viewOf } from "../../allocations/views.ts";
 import { compareAddresses, sameAddress } from "../../ipam/space/address.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import { parseTime } from "../../platform/time.ts";
-import { addressOf, isSound } from "../../store/cluster/allocations/allocation-object.ts";
-import { viewOf } from "../../store/cluster/allocations/views.ts";
 import type { HistoryWant } from "../../store/node-store.ts";
 import type { PastPeriod } from "../admin-api.ts";
 

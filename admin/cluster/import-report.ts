@@ -1,3 +1,5 @@
+import { sameAllocationOwner } from "../../allocations/allocation-object.ts";
+import { describeHolder } from "../../allocations/owners.ts";
 import { type ImportedAddress, type ImportTarget, importNetworks } from "../../imports/import.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
@@ -6,8 +8,6 @@ import { allocationName } from "../../kube/object-names.ts";
 import type { IPAllocation, IPNetwork } from "../../kube/objects.ts";
 import { nodeDefinitionsOf } from "../../networks/import-sources.ts";
 import { recordOwner } from "../../networks/record-owner.ts";
-import { sameAllocationOwner } from "../../store/cluster/allocations/allocation-object.ts";
-import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import type { ImportItem, ImportReport } from "../../store/host-local/report.ts";
 import { readAllocations, readDefinitions } from "./snapshot.ts";
 

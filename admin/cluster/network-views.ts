@@ -1,3 +1,7 @@
+import { addressOf, isSound } from "../../allocations/allocation-object.ts";
+import { fill } from "../../allocations/network-space.ts";
+import type { NetworkView } from "../../allocations/records.ts";
+import { viewNetwork } from "../../allocations/views.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { Pool } from "../../ipam/space/pool.ts";
 import { networkObjectOf } from "../../kube/network-object.ts";
@@ -6,10 +10,6 @@ import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import { isImported, sourcesOf } from "../../networks/import-sources.ts";
 import type { CountingDefinition } from "../../networks/nad-verdict.ts";
 import { parseTime } from "../../platform/time.ts";
-import { addressOf, isSound } from "../../store/cluster/allocations/allocation-object.ts";
-import { viewNetwork } from "../../store/cluster/allocations/views.ts";
-import { fill } from "../../store/network-space.ts";
-import type { NetworkView } from "../../store/records.ts";
 import type { NetworkWithClaims } from "../admin-api.ts";
 
 /** A network of a cluster in the form of a node's, counted from all allocations. */

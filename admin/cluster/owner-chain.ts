@@ -1,3 +1,4 @@
+import { fromAllocationOwner } from "../../allocations/owners.ts";
 import { isObject } from "../../ipam/definition/definition-keys.ts";
 import { isMachine, isPreallocation } from "../../ipam/owner.ts";
 import { CAPI_IPAM_GROUP } from "../../kube/cluster-api.ts";
@@ -5,7 +6,6 @@ import type { KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import type { AllocationOwner, OwnerReference } from "../../kube/objects.ts";
 import { MalformedObjectError, readOwners } from "../../kube/views/object-metadata.ts";
-import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import type { OwnerChain, OwnerLink, OwnersQuestion } from "../admin-api.ts";
 import { allocationsAt } from "./allocations-at.ts";
 import { ClusterProblem } from "./asking/cluster-problem.ts";

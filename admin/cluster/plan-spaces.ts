@@ -1,11 +1,11 @@
+import { isSound } from "../../allocations/allocation-object.ts";
+import { describeHolding } from "../../allocations/owners.ts";
 import type { Address } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import { describeNetworkOwner } from "../../networks/network-owner.ts";
-import { isSound } from "../../store/cluster/allocations/allocation-object.ts";
-import { describeHolding } from "../../store/cluster/allocations/owners.ts";
 import type { PlanSpace, SpaceOfNad } from "../plan.ts";
 import { poolsOfNetwork } from "./network-views.ts";
 

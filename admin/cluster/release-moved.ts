@@ -1,13 +1,13 @@
+import { AllocationClient } from "../../allocations/allocation-client.ts";
+import { isSound } from "../../allocations/allocation-object.ts";
+import { giveBack } from "../../allocations/give-back.ts";
+import { describeHolder } from "../../allocations/owners.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { METAL3_DATA_PATHS, machinePaths } from "../../kube/cluster-api.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import { type AllocationOwner, type IPAllocation, namespacedPath } from "../../kube/objects.ts";
 import { severalAtOnce } from "../../platform/several-at-once.ts";
-import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";
-import { isSound } from "../../store/cluster/allocations/allocation-object.ts";
-import { giveBack } from "../../store/cluster/allocations/give-back.ts";
-import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import { withdrawMachineAddress } from "../../store/cluster/parts/machine-address.ts";
 import type { MovedAddress, ReleasedCluster, ReleaseMovedWant } from "../admin-api.ts";
 import { readAllocations } from "./snapshot.ts";

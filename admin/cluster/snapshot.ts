@@ -1,3 +1,4 @@
+import { fromAllocationOwner } from "../../allocations/owners.ts";
 import {
   type CachedAllocation,
   type ClaimViewWithFact,
@@ -37,7 +38,6 @@ import { DefinitionsWithPools } from "../../networks/definitions-with-pools.ts";
 import { type NadView, projectNad } from "../../networks/nad-view.ts";
 import { readOwner } from "../../networks/network-owner.ts";
 import { poolDefinitionKey } from "../../networks/pool-definition.ts";
-import { fromAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import { ifPermitted, listObjects } from "./asking/lists.ts";
 
 /** The networks of the cluster. */

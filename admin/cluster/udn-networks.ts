@@ -1,3 +1,6 @@
+import { fill } from "../../allocations/network-space.ts";
+import type { NetworkView } from "../../allocations/records.ts";
+import { viewNetwork } from "../../allocations/views.ts";
 import { networkNameIn } from "../../ipam/definition/nad-config.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
@@ -18,9 +21,6 @@ import {
   type UdnKind,
   type UdnView,
 } from "../../networks/udn/udn-object.ts";
-import { viewNetwork } from "../../store/cluster/allocations/views.ts";
-import { fill } from "../../store/network-space.ts";
-import type { NetworkView } from "../../store/records.ts";
 import { ifPermitted, listObjects } from "./asking/lists.ts";
 
 interface UdnNetwork {

@@ -1,9 +1,9 @@
+import { type Holder, newAllocation } from "../../allocations/allocation-object.ts";
 import { allocatedCondition } from "../../ipam/claim-conditions.ts";
 import { formatInterfaceAddress, type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ALLOCATIONS_PATH, type AllocationOwner, CLAIMS_PATH, namespacedPath } from "../../kube/objects.ts";
 import { claimStatusPatch } from "../../kube/views/claim-status-patch.ts";
 import { projectClaim } from "../../kube/views/claim-view.ts";
-import { type Holder, newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import type { TestCluster } from "../../test/harness/cluster.ts";
 import type { KubeApi, KubeObject } from "../../test/harness/kube-api.ts";
 import { claimName, type Vm } from "../../test/harness/kubevirt.ts";

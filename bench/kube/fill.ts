@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
+import { type Holder, newAllocation } from "../../allocations/allocation-object.ts";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, type AllocationAttachment, API_VERSION } from "../../kube/objects.ts";
-import { type Holder, newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import type { TestCluster } from "../../test/harness/cluster.ts";
 import type { KubeObject } from "../../test/harness/kube-api.ts";
 import { until } from "../../test/harness/wait.ts";

@@ -1,5 +1,5 @@
+import { addressOf } from "../../allocations/allocation-object.ts";
 import { ALLOCATIONS_PATH, type IPAllocation } from "../../kube/objects.ts";
-import { addressOf } from "../../store/cluster/allocations/allocation-object.ts";
 import type { NodeDaemon } from "../../test/harness/node.ts";
 import { atMost, type Measurement, number } from "../line.ts";
 import { median, quantile } from "../statistics.ts";

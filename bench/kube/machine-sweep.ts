@@ -1,3 +1,4 @@
+import { newAllocation } from "../../allocations/allocation-object.ts";
 import { type Caches, projectAllocation } from "../../claims/reasons/caches.ts";
 import { ABSENT, type Cache } from "../../claims/reasons/facts.ts";
 import { NO_MEMORY } from "../../claims/reasons/read-facts.ts";
@@ -9,7 +10,6 @@ import type { Reflected } from "../../kube/reflected-items.ts";
 import { projectCapiCluster, projectMachineAddress, projectMachineClaim } from "../../kube/views/machine-claim-view.ts";
 import { makeLog } from "../../platform/log.ts";
 import { systemClock } from "../../platform/time.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import type { KubeObject } from "../../test/harness/kube-api.ts";
 import { atMost, type Measurement, number } from "../line.ts";
 import { quantile } from "../statistics.ts";

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
+import { type Holder, newAllocation } from "../../allocations/allocation-object.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { allocationName, nodeLabel } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, type AllocationOwner, CLAIMS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
-import { type Holder, newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import type { KubeObject } from "../../test/harness/kube-api.ts";
 import { besideApiServer, copied, IN_ETCD, SINCE, tenth, uidOf, WRITTEN_AT_ONCE } from "./fill.ts";
 import { type KubeBench, NAMESPACE, NETWORK } from "./kube-bench.ts";

@@ -1,10 +1,10 @@
+import { soundAddress } from "../../allocations/allocation-object.ts";
 import { networkObjectOf } from "../../kube/network-object.ts";
 import type { IPAllocation, IPNetwork } from "../../kube/objects.ts";
 import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
 import type { ClaimView } from "../../kube/views/claim-view.ts";
 import type { CapiClusterView, MachineAddressView, MachineClaimView } from "../../kube/views/machine-claim-view.ts";
 import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
-import { soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
 import type { SweptPod } from "./fact-views.ts";
 import {
   ABSENT,

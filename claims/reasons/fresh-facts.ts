@@ -1,3 +1,4 @@
+import { soundAddress } from "../../allocations/allocation-object.ts";
 import { isObject } from "../../ipam/definition/definition-keys.ts";
 import { type MachineResource, METAL3_DATA_PATHS, machinePaths } from "../../kube/cluster-api.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
@@ -21,7 +22,6 @@ import { readMetadata } from "../../kube/views/object-metadata.ts";
 import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import { projectNad } from "../../networks/nad-view.ts";
 import type { SingleFlight } from "../../platform/single-flight.ts";
-import { soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
 import { claimFact, nodeFact, projectSweptPod } from "./fact-views.ts";
 import { ABSENT, type Facts, type Found, type NamespaceFact, present, UNKNOWN } from "./facts.ts";
 import { listFacts, readFact } from "./fresh-read.ts";

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { USE_KUBECTL } from "../../admin/elsewhere.ts";
+import type { AllocationView, NetworkView } from "../../allocations/records.ts";
 import type { Clock } from "../../platform/time.ts";
-import type { AllocationView, NetworkView } from "../../store/records.ts";
 import { splitName } from "../arguments.ts";
 import { confirm } from "../ask.ts";
 import { nodeClientOf } from "../choose-client.ts";

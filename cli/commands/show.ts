@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { NetworkWithClaims } from "../../admin/admin-api.ts";
+import type { AllocationView, RangeView } from "../../allocations/records.ts";
 import type { Clock } from "../../platform/time.ts";
-import type { AllocationView, RangeView } from "../../store/records.ts";
 import { allocationColumns } from "../allocation-columns.ts";
 import { clientOf } from "../choose-client.ts";
 import { CommandError } from "../failure.ts";

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { CheckReport, NodeStatus } from "../../admin/admin-api.ts";
+import type { NetworkView } from "../../allocations/records.ts";
 import type { Clock } from "../../platform/time.ts";
-import type { NetworkView } from "../../store/records.ts";
 import { nodeClientOf } from "../choose-client.ts";
 import { EXIT } from "../failure.ts";
 import { count, formatAge, formatCount } from "../human.ts";

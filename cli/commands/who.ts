@@ -1,11 +1,11 @@
 import type { Command } from "commander";
 import type { OwnerChain, OwnerLink, PastPeriod } from "../../admin/admin-api.ts";
+import type { AllocationView } from "../../allocations/records.ts";
 import type { IdentityAnswer } from "../../identity/wire.ts";
 import { isMachine } from "../../ipam/owner.ts";
 import type { PlaceKind } from "../../ipam/place-of-address.ts";
 import { COOLDOWN_SECONDS_DEFAULT } from "../../ipam/space/rest.ts";
 import { type Clock, isoTime, parseTime } from "../../platform/time.ts";
-import type { AllocationView } from "../../store/records.ts";
 import { allocationColumns } from "../allocation-columns.ts";
 import { addressArgument } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";

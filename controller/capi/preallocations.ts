@@ -1,3 +1,6 @@
+import { AllocationClient } from "../../allocations/allocation-client.ts";
+import { type HoldOutcome, hold, tooManyWriters } from "../../allocations/hold.ts";
+import { describeHolder, toAllocationOwner } from "../../allocations/owners.ts";
 import type { ServedPool } from "../../claims/pools/evaluate-pool.ts";
 import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
 import { type Owner, preallocationUid } from "../../ipam/owner.ts";
@@ -11,9 +14,6 @@ import type { IPAllocation } from "../../kube/objects.ts";
 import { TurnBudget } from "../../kube/turn-budget.ts";
 import type { Log } from "../../platform/log.ts";
 import { severalAtOnce } from "../../platform/several-at-once.ts";
-import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";
-import { type HoldOutcome, hold, tooManyWriters } from "../../store/cluster/allocations/hold.ts";
-import { describeHolder, toAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 
 /** Written in parallel: pods and claims use the server too. */
 const KEPT_AT_ONCE = 4;

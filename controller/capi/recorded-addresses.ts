@@ -1,3 +1,5 @@
+import { addressOf } from "../../allocations/allocation-object.ts";
+import { describeHolder } from "../../allocations/owners.ts";
 import { poolKeyOf } from "../../claims/pools/pool-ledger.ts";
 import {
   type Address,
@@ -12,8 +14,6 @@ import { allocationName } from "../../kube/object-names.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import type { MachineAddressView, MachineClaimView } from "../../kube/views/machine-claim-view.ts";
 import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
-import { addressOf } from "../../store/cluster/allocations/allocation-object.ts";
-import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 import { owned } from "../../store/cluster/parts/holdings.ts";
 import { type ClaimFailure, ownerOfMachineClaim } from "./claim-facts.ts";
 import type { MachineCaches } from "./machine-caches.ts";

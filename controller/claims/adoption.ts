@@ -1,3 +1,4 @@
+import { sameAllocationOwner } from "../../allocations/allocation-object.ts";
 import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
 import { NotRecorded, type RecordOutcome, reserveInUse } from "../../imports/create-allocation.ts";
 import { claimHolder, listedAddress } from "../../imports/listed-address.ts";
@@ -14,7 +15,6 @@ import { type ClaimView, projectClaim } from "../../kube/views/claim-view.ts";
 import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import type { Log } from "../../platform/log.ts";
 import { isoTime } from "../../platform/time.ts";
-import { sameAllocationOwner } from "../../store/cluster/allocations/allocation-object.ts";
 
 export interface AdoptionOptions {
   readonly api: KubeApi;

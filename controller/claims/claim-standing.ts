@@ -1,3 +1,5 @@
+import { AllocationClient } from "../../allocations/allocation-client.ts";
+import { addressOf, isSound, withPrefixLength } from "../../allocations/allocation-object.ts";
 import type { Cache, CachedAllocation, ClaimViewWithFact } from "../../claims/reasons/caches.ts";
 import type { SweptPod } from "../../claims/reasons/fact-views.ts";
 import { reserveInUse } from "../../imports/create-allocation.ts";
@@ -23,8 +25,6 @@ import { type ClaimView, projectClaim } from "../../kube/views/claim-view.ts";
 import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import type { Log } from "../../platform/log.ts";
 import { isoTime } from "../../platform/time.ts";
-import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";
-import { addressOf, isSound, withPrefixLength } from "../../store/cluster/allocations/allocation-object.ts";
 
 /** Candidates tried for an address of a new family; others may be faster. */
 const CANDIDATES_MAX = 16;

@@ -6,6 +6,9 @@
  *   launcher-evidence   whether a launcher is of the claim's VM, by quorum reads
  */
 
+import { AllocationClient } from "../../allocations/allocation-client.ts";
+import { sameAllocationOwner } from "../../allocations/allocation-object.ts";
+import { hold } from "../../allocations/hold.ts";
 import { ClaimNetworks, readingOf } from "../../claims/claim-networks.ts";
 import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
 import type { SweptPod } from "../../claims/reasons/fact-views.ts";
@@ -22,9 +25,6 @@ import { MalformedObjectError } from "../../kube/views/object-metadata.ts";
 import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import type { Log } from "../../platform/log.ts";
 import { isoTime } from "../../platform/time.ts";
-import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";
-import { sameAllocationOwner } from "../../store/cluster/allocations/allocation-object.ts";
-import { hold } from "../../store/cluster/allocations/hold.ts";
 import { interfaceOfClaim } from "./launcher-evidence.ts";
 import { type LivingLauncher, livingLaunchers, mayHandOver } from "./living-launchers.ts";
 

@@ -1,3 +1,4 @@
+import { sameAllocationOwner } from "../../allocations/allocation-object.ts";
 import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
 import type { SweptPod } from "../../claims/reasons/fact-views.ts";
 import { isPod } from "../../claims/reasons/facts.ts";
@@ -5,7 +6,6 @@ import { attachmentsIn, type IPAllocation } from "../../kube/objects.ts";
 import { TurnBudget } from "../../kube/turn-budget.ts";
 import type { ClaimView } from "../../kube/views/claim-view.ts";
 import type { Clock } from "../../platform/time.ts";
-import { sameAllocationOwner } from "../../store/cluster/allocations/allocation-object.ts";
 
 /** A launcher pod that runs, and what it has on one network. */
 export interface LivingLauncher {

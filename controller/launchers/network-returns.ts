@@ -1,3 +1,4 @@
+import { AllocationClient } from "../../allocations/allocation-client.ts";
 import { ClaimNetworks, readingOf } from "../../claims/claim-networks.ts";
 import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
 import type { SweptPod } from "../../claims/reasons/fact-views.ts";
@@ -17,7 +18,6 @@ import { MalformedObjectError } from "../../kube/views/object-metadata.ts";
 import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import type { Log } from "../../platform/log.ts";
 import { isoTime } from "../../platform/time.ts";
-import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";
 import { interfaceOfClaim } from "./launcher-evidence.ts";
 import { type LivingLauncher, livingLaunchers } from "./living-launchers.ts";
 

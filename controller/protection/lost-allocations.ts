@@ -1,3 +1,5 @@
+import { isSound, sameAllocationOwner } from "../../allocations/allocation-object.ts";
+import { describeHolder } from "../../allocations/owners.ts";
 import { problemOf } from "../../kube/answers.ts";
 import type { EventWriter } from "../../kube/events.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
@@ -6,8 +8,6 @@ import { ALLOCATIONS_PATH, API_VERSION, BOUND_FINALIZER, type IPAllocation, obje
 import type { ReflectorState } from "../../kube/reflector.ts";
 import type { Log } from "../../platform/log.ts";
 import { severalAtOnce } from "../../platform/several-at-once.ts";
-import { isSound, sameAllocationOwner } from "../../store/cluster/allocations/allocation-object.ts";
-import { describeHolder } from "../../store/cluster/allocations/owners.ts";
 
 /**
  * For so long, ms, a taken allocation is remembered: longer than another controller needs to take over, and half as

@@ -1,3 +1,6 @@
+import { AllocationClient, type AllocationReading } from "../../allocations/allocation-client.ts";
+import { allEnded, soundAddress } from "../../allocations/allocation-object.ts";
+import { type Change, giveBack } from "../../allocations/give-back.ts";
 import type { Found } from "../../claims/reasons/facts.ts";
 import { decideFresh, type RememberedFacts } from "../../claims/reasons/fresh-facts.ts";
 import { judge } from "../../claims/reasons/relations.ts";
@@ -8,9 +11,6 @@ import { machinePaths } from "../../kube/cluster-api.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../../kube/object-client.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
-import { AllocationClient, type AllocationReading } from "../../store/cluster/allocations/allocation-client.ts";
-import { allEnded, soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
-import { type Change, giveBack } from "../../store/cluster/allocations/give-back.ts";
 import { withdrawMachineAddress } from "../../store/cluster/parts/machine-address.ts";
 import type { Due } from "./due-verdicts.ts";
 import { identityOf } from "./observations.ts";

@@ -1,9 +1,9 @@
+import type { Attachment, PodIdentity } from "../../allocations/records.ts";
 import type { Configuration } from "../../ipam/definition/read-keys.ts";
 import type { Log } from "../../platform/log.ts";
 import type { WarnOnce } from "../../platform/warn-once.ts";
 import type { AttachOutcome } from "../../store/allocations.ts";
 import type { CniStore, PortStore } from "../../store/node-store.ts";
-import type { Attachment, PodIdentity } from "../../store/records.ts";
 import { type GuestAnswer, guestAnswer } from "./guest-route.ts";
 import { isOpen, type OpenGuestsContext, refuseOpen } from "./open-guests.ts";
 import type { PortState } from "./reports.ts";

@@ -1,9 +1,9 @@
+import type { AnsweredAddress } from "../../allocations/records.ts";
 import { nodeIsGateway } from "../../ipam/definition/plugin-config.ts";
 import type { Configuration } from "../../ipam/definition/read-keys.ts";
 import type { Route } from "../../ipam/definition/routes-and-dns.ts";
 import { type Address, parseAddress } from "../../ipam/space/address.ts";
 import { cidrContains, networkOf, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import type { AnsweredAddress } from "../../store/records.ts";
 
 /** The route to the metadata service, at the address that OpenStack, EC2 and OVN-Kubernetes have for it. */
 const METADATA_ROUTE_DST = "169.254.169.254/32";

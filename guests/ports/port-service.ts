@@ -8,6 +8,7 @@
  *   findings, metrics
  */
 
+import type { Attachment } from "../../allocations/records.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import type { Log } from "../../platform/log.ts";
@@ -15,7 +16,6 @@ import { Notifier } from "../../platform/notifier.ts";
 import { PeriodicTask, type RestOptions } from "../../platform/periodic-task.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { PortStore } from "../../store/node-store.ts";
-import type { Attachment } from "../../store/records.ts";
 import { portFindings } from "./findings.ts";
 import { PortReports, type PortState } from "./reports.ts";
 import { portKey, portOf, WantedState } from "./wanted-state.ts";

@@ -1,6 +1,6 @@
+import type { Attachment } from "../../allocations/records.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { type Clock, randomUuid } from "../../platform/time.ts";
-import type { Attachment } from "../../store/records.ts";
 import type { WantedPort, WantedPorts } from "./wire.ts";
 
 /** The port of one attachment, and when the attachment was made. */

@@ -1,9 +1,9 @@
+import type { Attachment, PodIdentity } from "../../allocations/records.ts";
 import type { PodDirectory } from "../../claims/pod-directory.ts";
 import { readClaim } from "../../claims/read-claim.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { BoundedMap } from "../../platform/bounded-map.ts";
 import { SingleFlight } from "../../platform/single-flight.ts";
-import type { Attachment, PodIdentity } from "../../store/records.ts";
 import type { LocalVms } from "../allocation-source.ts";
 import type { Holding, Use } from "../holding.ts";
 import type { IdentityVm } from "../wire.ts";

@@ -1,3 +1,8 @@
+import { AllocationClient } from "../../allocations/allocation-client.ts";
+import { addressOf, isSound } from "../../allocations/allocation-object.ts";
+import type { AllocationFilter } from "../../allocations/filter.ts";
+import { matches } from "../../allocations/filter.ts";
+import { viewOf } from "../../allocations/views.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { sameAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
@@ -14,11 +19,6 @@ import {
 } from "../../kube/objects.ts";
 import { claimAddresses, projectClaim, vmOwners } from "../../kube/views/claim-view.ts";
 import { MalformedObjectError } from "../../kube/views/object-metadata.ts";
-import type { AllocationFilter } from "../../store/allocations.ts";
-import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";
-import { addressOf, isSound } from "../../store/cluster/allocations/allocation-object.ts";
-import { viewOf } from "../../store/cluster/allocations/views.ts";
-import { matches } from "../../store/journal/views.ts";
 import { type AllocationSource, filterOf, ofOneIdentity, ofOneNetwork, sharesUser } from "../allocation-source.ts";
 import { type NetworkFacts, withGateway } from "../compose.ts";
 import { type Holding, inOrder, merged } from "../holding.ts";

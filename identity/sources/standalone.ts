@@ -1,7 +1,8 @@
+import type { AllocationFilter } from "../../allocations/filter.ts";
+import type { AllocationView, Attachment } from "../../allocations/records.ts";
 import { readUuid } from "../../kube/views/vmi-view.ts";
-import type { AllocationFilter, Allocations } from "../../store/allocations.ts";
+import type { Allocations } from "../../store/allocations.ts";
 import type { ClaimsOfVms, IdentityStore } from "../../store/node-store.ts";
-import type { AllocationView, Attachment } from "../../store/records.ts";
 import {
   type AllocationSource,
   filterOf,

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
+import type { AnsweredAddress } from "../../allocations/records.ts";
 import type { IdentityInterface, IdentityView } from "../../identity/wire.ts";
 import { canonicalMac } from "../../ipam/definition/mac.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { readUuid } from "../../kube/views/vmi-view.ts";
-import type { AnsweredAddress } from "../../store/records.ts";
 import type { Instance, InstanceAddress, InstanceNetwork } from "../documents/instance.ts";
 import { hostnameOfObject, validHostname } from "./hostname.ts";
 import type { TenantLink, TenantView } from "./tenant-source.ts";

@@ -10,7 +10,6 @@
  *   contact/                      whether the API server still has everything that it had; networks that recover
  *   network-looks                 networks as people see them
  *   checks/                       consistency checks
- *   allocations/                  the objects, their client, the picture of free addresses
  */
 
 import { type AttachDecision, decideAttach } from "../../ipam/decide-attach.ts";

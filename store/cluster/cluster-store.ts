@@ -1,3 +1,9 @@
+import { AllocationClient } from "../../allocations/allocation-client.ts";
+import type { AllocationFilter, ClaimFilter, PageRequest } from "../../allocations/filter.ts";
+import { fromAllocationOwner } from "../../allocations/owners.ts";
+import { Picture } from "../../allocations/picture.ts";
+import type { AllocationView, Attachment, Page, PodIdentity } from "../../allocations/records.ts";
+import { type ClusterDefinitions, listFromApi } from "../../allocations/views.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import type { Owner } from "../../ipam/owner.ts";
@@ -6,16 +12,7 @@ import { type Address, sameAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { isBefore, type Stamp } from "../../ipam/stamp.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
-import type {
-  AllocationFilter,
-  AttachOutcome,
-  AttachWant,
-  ClaimFilter,
-  DetachOutcome,
-  DetachWant,
-  EndReason,
-  PageRequest,
-} from "../allocations.ts";
+import type { AttachOutcome, AttachWant, DetachOutcome, DetachWant, EndReason } from "../allocations.ts";
 import { PRUNE_STEPS_MAX, prune } from "../journal/housekeeping.ts";
 import { JournalReader } from "../journal/journal-reader.ts";
 import { StateDirectory } from "../journal/state-directory.ts";
@@ -23,18 +20,13 @@ import { abandon, addKey, journalEnd } from "../journal/uses.ts";
 import type { ClaimManifest } from "../manifests.ts";
 import type { ClusterStoreLog, NodeContext } from "../node-context.ts";
 import type { LocalAnswers, NetworkNow, NodeStore, ReleaseOutcome, ReleaseWant } from "../node-store.ts";
-import type { AllocationView, Attachment, Page, PodIdentity } from "../records.ts";
 import { Agreement } from "./agreement/agreement.ts";
 import { whyList } from "./agreement/own-objects.ts";
-import { AllocationClient } from "./allocations/allocation-client.ts";
-import { fromAllocationOwner } from "./allocations/owners.ts";
-import { Picture } from "./allocations/picture.ts";
-import { type ClusterDefinitions, listClaims, listFromApi } from "./allocations/views.ts";
 import { answerFromJournal, attachInKubernetes } from "./attach.ts";
 import { checkNode } from "./checks/check-node.ts";
 import type { Continuity } from "./contact/continuity.ts";
 import { detach } from "./detach.ts";
-import { NetworkLooks } from "./network-looks.ts";
+import { listClaims, NetworkLooks } from "./network-looks.ts";
 import type { AttachParts } from "./parts/attach-parts.ts";
 import type { ClaimAccess } from "./parts/claim-access.ts";
 import { ReadHoldings } from "./parts/holdings.ts";

@@ -1,3 +1,7 @@
+import type { AllocationReading } from "../../allocations/allocation-client.ts";
+import { type Holder, sameAllocationOwner } from "../../allocations/allocation-object.ts";
+import { hold, tooManyWriters } from "../../allocations/hold.ts";
+import { describeHolder } from "../../allocations/owners.ts";
 import { describeUser, userInTheWay } from "../../ipam/claim-users.ts";
 import type { AttachDecision } from "../../ipam/decide-attach.ts";
 import { claimRefOf } from "../../ipam/decide-repeat.ts";
@@ -8,10 +12,6 @@ import { attachmentKey, type IPAllocation } from "../../kube/objects.ts";
 import type { AttachWant } from "../allocations.ts";
 import type { JournalAttachment } from "../journal/journal-attachment.ts";
 import { owe, type Taking, take } from "../journal/uses.ts";
-import type { AllocationReading } from "./allocations/allocation-client.ts";
-import { type Holder, sameAllocationOwner } from "./allocations/allocation-object.ts";
-import { hold, tooManyWriters } from "./allocations/hold.ts";
-import { describeHolder } from "./allocations/owners.ts";
 import type { ClusterView } from "./attach-view.ts";
 import { type AttachParts, type ClusterAttacher, holderOf } from "./parts/attach-parts.ts";
 import type { ClaimReading } from "./parts/claim-access.ts";

@@ -1,15 +1,17 @@
+import { allocationsAt } from "../../allocations/allocations-at.ts";
+import type { AllocationFilter, ClaimFilter, PageRequest } from "../../allocations/filter.ts";
+import { matches } from "../../allocations/filter.ts";
+import { pageOfObjects } from "../../allocations/object-pages.ts";
+import type { Picture } from "../../allocations/picture.ts";
+import type { AllocationView, NetworkView, Page } from "../../allocations/records.ts";
+import { type ClusterDefinitions, viewNetworks, viewOf } from "../../allocations/views.ts";
 import type { Address } from "../../ipam/space/address.ts";
 import { placeOf } from "../../ipam/space/range-set.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
-import { type IPNetwork, NETWORKS_PATH } from "../../kube/objects.ts";
+import { CLAIMS_PATH, type IPNetwork, NETWORKS_PATH } from "../../kube/objects.ts";
 import { readPublishedSpace } from "../../kube/views/published-space.ts";
-import type { AllocationFilter } from "../allocations.ts";
-import { matches } from "../journal/views.ts";
+import type { ClaimManifest } from "../manifests.ts";
 import type { NetworkNow } from "../node-store.ts";
-import type { AllocationView, NetworkView, Page } from "../records.ts";
-import { allocationsAt } from "./allocations/allocations-at.ts";
-import type { Picture } from "./allocations/picture.ts";
-import { type ClusterDefinitions, viewNetworks, viewOf } from "./allocations/views.ts";
 
 /** Limit of the list, ms: then what is known already is shown. */
 const LOOK_MS_MAX = 2_000;
@@ -82,4 +84,30 @@ export class NetworkLooks {
     for (const pool of pools) pool.expire(nowMs);
     return { definition: counting.definition, pools, nowMs };
   }
+}
+
+/**
+ * The claims of some networks that match the filter, page by page, by namespace and name. Throws ApiAway, and
+ * RefusalError for a token that is none.
+ */
+export function listClaims(
+  api: KubeApi,
+  networks: ReadonlySet<string>,
+  { namespace, name }: ClaimFilter,
+  page: PageRequest,
+): Promise<Page<ClaimManifest>> {
+  return pageOfObjects<ClaimManifest, ClaimManifest>(api, page, {
+    path: CLAIMS_PATH,
+    query: {},
+    itemOf: (claim) => {
+      if (!networks.has(claim.spec?.network)) return null;
+      const { managedFields: _, ...metadata } = claim.metadata as ClaimManifest["metadata"] & {
+        managedFields?: object;
+      };
+      if (namespace !== undefined && metadata.namespace !== namespace) return null;
+      if (name !== undefined && metadata.name !== name) return null;
+      return { ...claim, metadata };
+    },
+    placeOf: ({ metadata }) => [metadata.namespace, metadata.name],
+  });
 }

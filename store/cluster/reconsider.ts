@@ -1,11 +1,11 @@
+import { mayReturn } from "../../allocations/allocation-object.ts";
+import { describeHolding } from "../../allocations/owners.ts";
 import { type Refusal, refuse } from "../../ipam/refusals.ts";
 import { hasCooledDown } from "../../ipam/space/rest.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import { type Clock, parseTime, within } from "../../platform/time.ts";
 import type { AttachWant } from "../allocations.ts";
-import { mayReturn } from "./allocations/allocation-object.ts";
-import { describeHolding } from "./allocations/owners.ts";
 import type { AttachParts } from "./parts/attach-parts.ts";
 import type { ClaimReading } from "./parts/claim-access.ts";
 import type { SlotsOutcome } from "./reserve.ts";

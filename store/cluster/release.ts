@@ -1,3 +1,8 @@
+import type { AllocationClient } from "../../allocations/allocation-client.ts";
+import { giveBack } from "../../allocations/give-back.ts";
+import { tooManyWriters } from "../../allocations/hold.ts";
+import { describeHolder, fromAllocationOwner } from "../../allocations/owners.ts";
+import type { PodIdentity } from "../../allocations/records.ts";
 import { describeOwner, isMachine, isPreallocation, knownKindOf, type Owner } from "../../ipam/owner.ts";
 import { refuse } from "../../ipam/refusals.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
@@ -9,11 +14,6 @@ import { allocationName } from "../../kube/object-names.ts";
 import { attachmentsIn, CLAIMS_PATH, type IPAllocation, namespacedPath } from "../../kube/objects.ts";
 import { isoTime } from "../../platform/time.ts";
 import type { ReleaseOutcome, ReleaseWant } from "../node-store.ts";
-import type { PodIdentity } from "../records.ts";
-import type { AllocationClient } from "./allocations/allocation-client.ts";
-import { giveBack } from "./allocations/give-back.ts";
-import { tooManyWriters } from "./allocations/hold.ts";
-import { describeHolder, fromAllocationOwner } from "./allocations/owners.ts";
 import type { PodState } from "./parts/claim-access.ts";
 import { withdrawMachineAddress } from "./parts/machine-address.ts";
 

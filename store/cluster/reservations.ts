@@ -1,3 +1,7 @@
+import { sameAllocationOwner } from "../../allocations/allocation-object.ts";
+import { type GivenBack, giveBack } from "../../allocations/give-back.ts";
+import { tooManyWriters } from "../../allocations/hold.ts";
+import { describeHolding, succeedsHolder, toAllocationOwner } from "../../allocations/owners.ts";
 import { decideReservation, definitionFor, type ReservationDecision } from "../../ipam/decide-reservation.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { describeOwner, type Owner, searchSeed } from "../../ipam/owner.ts";
@@ -8,10 +12,6 @@ import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import { attachmentsIn, type IPAllocation } from "../../kube/objects.ts";
 import type { OwnerReleaseOutcome, Reservations, ReserveOutcome, ReserveWant } from "../allocations.ts";
-import { sameAllocationOwner } from "./allocations/allocation-object.ts";
-import { type GivenBack, giveBack } from "./allocations/give-back.ts";
-import { tooManyWriters } from "./allocations/hold.ts";
-import { describeHolding, succeedsHolder, toAllocationOwner } from "./allocations/owners.ts";
 import type { AttachParts } from "./parts/attach-parts.ts";
 import type { ClaimAccess } from "./parts/claim-access.ts";
 import { type Holdings, type OwnedAllocation, readOwned } from "./parts/holdings.ts";

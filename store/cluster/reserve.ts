@@ -1,3 +1,8 @@
+import type { AllocationClient, AllocationReading } from "../../allocations/allocation-client.ts";
+import { type Holder, mayReturn, sameAllocationOwner } from "../../allocations/allocation-object.ts";
+import { hold, tooManyWriters } from "../../allocations/hold.ts";
+import { succeedsHolder } from "../../allocations/owners.ts";
+import type { Picture } from "../../allocations/picture.ts";
 import { poolFull, type Slot } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { type Refusal, RefusalError } from "../../ipam/refusals.ts";
@@ -7,11 +12,6 @@ import type { Pool } from "../../ipam/space/pool.ts";
 import { hasCooledDown } from "../../ipam/space/rest.ts";
 import { attachmentKey, attachmentsIn } from "../../kube/objects.ts";
 import { type Clock, parseTime } from "../../platform/time.ts";
-import type { AllocationClient, AllocationReading } from "./allocations/allocation-client.ts";
-import { type Holder, mayReturn, sameAllocationOwner } from "./allocations/allocation-object.ts";
-import { hold, tooManyWriters } from "./allocations/hold.ts";
-import { succeedsHolder } from "./allocations/owners.ts";
-import type { Picture } from "./allocations/picture.ts";
 
 /** Lost candidates after which the search goes on elsewhere: another node is searching here too. */
 const CONFLICTS_TO_LEAVE = 2;

@@ -1,3 +1,5 @@
+import type { NetworkSpace } from "../../allocations/network-space.ts";
+import type { AnsweredAddress, Attachment } from "../../allocations/records.ts";
 import { claimRefOf } from "../../ipam/decide-repeat.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { Owner } from "../../ipam/owner.ts";
@@ -6,8 +8,6 @@ import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/
 import { placeOf } from "../../ipam/space/range-set.ts";
 import { isBefore } from "../../ipam/stamp.ts";
 import type { AttachOutcome, AttachWant } from "../allocations.ts";
-import type { NetworkSpace } from "../network-space.ts";
-import type { AnsweredAddress, Attachment } from "../records.ts";
 import type { NewAttachmentRow } from "./attachment-rows.ts";
 import type { JournalAttachment } from "./journal-attachment.ts";
 import type { Ledger } from "./ledger.ts";

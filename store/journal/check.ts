@@ -1,4 +1,6 @@
 import type Database from "better-sqlite3";
+import { type NetworkSpace, poolOf, type StoredAddress } from "../../allocations/network-space.ts";
+import type { AnsweredAddress } from "../../allocations/records.ts";
 import { gatewaysOf } from "../../ipam/definition/bridge-gateway.ts";
 import { duplicateMacFindings } from "../../ipam/duplicate-macs.ts";
 import type { Finding } from "../../ipam/finding.ts";
@@ -6,8 +8,6 @@ import { describeOwner, kindsThat, OWNER_KINDS, type OwnerKindRow } from "../../
 import { type Address, addressBytes, formatAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
-import { type NetworkSpace, poolOf, type StoredAddress } from "../network-space.ts";
-import type { AnsweredAddress } from "../records.ts";
 import { allocationsOf } from "./holdings.ts";
 import type { Ledger } from "./ledger.ts";
 import {

@@ -1,10 +1,10 @@
+import type { AnsweredAddress } from "../../allocations/records.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { FormerHolders } from "../../ipam/former-holders.ts";
 import type { HeldState } from "../../ipam/former-state.ts";
 import { describeOwner, ownerOfClaim } from "../../ipam/owner.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import type { AnsweredAddress } from "../records.ts";
 import type { Ledger } from "./ledger.ts";
 import { ownerOf } from "./rows.ts";
 import { inSlices, mapAttachments, mapClaims } from "./slices.ts";

@@ -1,7 +1,7 @@
+import type { AnsweredAddress } from "../../allocations/records.ts";
 import { OWNER_KINDS, type Owner, sameOwner } from "../../ipam/owner.ts";
 import { addressBytes } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import type { AnsweredAddress } from "../records.ts";
 import type { Ledger } from "./ledger.ts";
 import { type AllocationRow, type AttachmentRow, ownerOf } from "./rows.ts";
 

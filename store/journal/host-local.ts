@@ -1,4 +1,6 @@
 import { dirname } from "node:path";
+import type { NetworkSpace } from "../../allocations/network-space.ts";
+import { UNSEEN_NAMESPACE } from "../../allocations/records.ts";
 import type { LeaseHolder } from "../../ipam/definition/host-local-lease.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { Owner } from "../../ipam/owner.ts";
@@ -8,8 +10,6 @@ import { placeOf } from "../../ipam/space/range-set.ts";
 import type { AttachWant } from "../allocations.ts";
 import type { Lease } from "../host-local/lease-files.ts";
 import { isHeldBy, type LeaseVerdict, type RecordedLease, unknownHolder } from "../host-local/lease-store.ts";
-import type { NetworkSpace } from "../network-space.ts";
-import { UNSEEN_NAMESPACE } from "../records.ts";
 import { record } from "./attachment-journal.ts";
 import { endAttachment } from "./end-attachment.ts";
 import type { Transaction } from "./group-commit.ts";

@@ -1,7 +1,7 @@
+import type { AnsweredAddress, PodIdentity } from "../../allocations/records.ts";
 import type { KnownAttachment } from "../../ipam/attach-view.ts";
 import type { Stamp } from "../../ipam/stamp.ts";
 import type { NamespaceIdentity } from "../../platform/namespaces.ts";
-import type { AnsweredAddress, PodIdentity } from "../records.ts";
 import { type AttachmentRow, podOf } from "./rows.ts";
 
 /** An attachment of the journal for decisions: columns are parsed only when they are read. */

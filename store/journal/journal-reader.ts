@@ -1,21 +1,22 @@
 import { closeSync, existsSync, openSync, renameSync, rmSync, statSync } from "node:fs";
+import type { AllocationFilter, PageRequest } from "../../allocations/filter.ts";
+import { matches } from "../../allocations/filter.ts";
+import { badToken, decodeToken, encodeToken, type Listed, pageOf } from "../../allocations/pages.ts";
+import type { AddressUser, AllocationView, Attachment, HistoryView, Page } from "../../allocations/records.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { FormerHolders } from "../../ipam/former-holders.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { type Address, addressBytes, sameAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { isoTime } from "../../platform/time.ts";
-import type { AllocationFilter, PageRequest } from "../allocations.ts";
 import type { HistoryWant, StoreStatus } from "../node-store.ts";
-import { badToken, decodeToken, encodeToken, type Listed, pageOf } from "../pages.ts";
-import type { AddressUser, AllocationView, Attachment, HistoryView, Page } from "../records.ts";
 import { formerHolders } from "./former-holders.ts";
 import type { Ledger } from "./ledger.ts";
 import { whatWasLost } from "./rebuild.ts";
 import { type AttachmentRow, attachmentOf, type HistoryRow, ownerOf, podOf } from "./rows.ts";
 import { inSlices, mapAttachments } from "./slices.ts";
 import type { StateDirectory } from "./state-directory.ts";
-import { matches, viewHistory } from "./views.ts";
+import { viewHistory } from "./views.ts";
 
 /** Periods looked at in one turn of the event loop, for those of a namespace, which have no index. */
 const HISTORY_PERIODS = 20_000;

@@ -1,9 +1,9 @@
 import type Database from "better-sqlite3";
+import { NetworkSpace, type StoredAddress } from "../../allocations/network-space.ts";
 import { BridgeGateways } from "../../ipam/definition/bridge-gateway.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { addressFromBytes } from "../../ipam/space/address.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
-import { NetworkSpace, type StoredAddress } from "../network-space.ts";
 import type { NodeContext } from "../node-context.ts";
 import { AttachmentRows } from "./attachment-rows.ts";
 import type { Transaction } from "./group-commit.ts";

@@ -1,10 +1,10 @@
+import { fill, type NetworkSpace, poolOf, type StoredAddress } from "../../allocations/network-space.ts";
 import { parsePassed } from "../../ipam/definition/definition-keys.ts";
 import { parseNadConfig } from "../../ipam/definition/nad-config.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { Pool } from "../../ipam/space/pool.ts";
 import { nextTurn } from "../../platform/time.ts";
-import { fill, type NetworkSpace, poolOf, type StoredAddress } from "../network-space.ts";
 import type { Ledger } from "./ledger.ts";
 import type { DefinitionRow } from "./rows.ts";
 

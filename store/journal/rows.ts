@@ -1,9 +1,9 @@
 import type Database from "better-sqlite3";
+import type { AllocationState, AnsweredAddress, Attachment, PodIdentity } from "../../allocations/records.ts";
 import { describeOwner, describeRetained, type Owner } from "../../ipam/owner.ts";
 import { addressFromBytes, formatAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { isoTime } from "../../platform/time.ts";
-import type { AllocationState, AnsweredAddress, Attachment, PodIdentity } from "../records.ts";
 
 /** Columns that name an owner, in every table that has one. */
 export interface OwnerColumns {

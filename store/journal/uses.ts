@@ -1,10 +1,10 @@
+import type { Attachment } from "../../allocations/records.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { OWNER_KINDS, sameOwner } from "../../ipam/owner.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { isBefore } from "../../ipam/stamp.ts";
 import { type AttachWant, CERTAIN_ENDS, type DetachWant, type EndReason } from "../allocations.ts";
-import type { Attachment } from "../records.ts";
 import type { Transaction } from "./group-commit.ts";
 import type { Ledger } from "./ledger.ts";
 import { type AttachmentRow, addressesOf, ownerOf, type TakingRow } from "./rows.ts";

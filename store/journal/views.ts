@@ -1,19 +1,14 @@
-import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { addressBytes, formatAddress } from "../../ipam/space/address.ts";
-import { cidrContains, formatCidr, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import type { Pool } from "../../ipam/space/pool.ts";
+import { type AllocationFilter, matches, type PageRequest } from "../../allocations/filter.ts";
+import { decodeToken, encodeToken, type Listed, pageOf } from "../../allocations/pages.ts";
+import type { AllocationView, AttachmentView, HistoryView, NetworkView, Page } from "../../allocations/records.ts";
+import { heldCount, viewExtras, viewRange } from "../../allocations/views.ts";
+import { addressBytes } from "../../ipam/space/address.ts";
 import { cooldownSeconds } from "../../ipam/space/rest.ts";
 import { isoTime } from "../../platform/time.ts";
-import type { AllocationFilter, PageRequest } from "../allocations.ts";
-import { decodeToken, encodeToken, type Listed, pageOf } from "../pages.ts";
-import type { AllocationView, AttachmentView, HistoryView, NetworkView, Page, RangeView } from "../records.ts";
 import { attachmentsOf } from "./holdings.ts";
 import type { Ledger } from "./ledger.ts";
 import { type AllocationRow, type AttachmentRow, cidrTextOf, type HistoryRow, ownerOf, podOf } from "./rows.ts";
 import { inSlices, mapSlices } from "./slices.ts";
-
-/** Kinds of owners that are claims, whoever asks for them. */
-const CLAIMS: ReadonlySet<string> = new Set(["claim", "addressClaim"]);
 
 /** Allocations by network name and address, read in slices (inSlices). */
 export async function listAllocations(
@@ -53,39 +48,6 @@ function* scan(ledger: Ledger, filter: AllocationFilter, after: Position): Gener
     const row = ledger.sql.allocation.get(space.id, addressBytes(filter.address));
     if (row !== undefined && row.address.compare(from) > 0) yield list(row);
   }
-}
-
-export function matches(view: AllocationView, filter: AllocationFilter): boolean {
-  const { owner, vm, attachments } = view;
-  if (filter.state !== undefined && view.state !== filter.state) return false;
-  if (filter.namespace !== undefined && !isOfNamespace(view, filter.namespace)) return false;
-  if (filter.subnet !== undefined && !cidrContains(filter.subnet, parseInterfaceAddress(view.address).address))
-    return false;
-  if (filter.claim !== undefined && !(CLAIMS.has(owner.kind) && isNamed(owner, filter.claim))) return false;
-  if (filter.cluster !== undefined && !isNamed({ ...owner, name: owner.cluster ?? "" }, filter.cluster)) return false;
-  if (filter.vm !== undefined && !(vm !== null && isNamed({ ...owner, name: vm.name }, filter.vm))) return false;
-  if (filter.container !== undefined && !usesContainer(view, filter.container)) return false;
-  if (filter.node !== undefined && !attachments.some((one) => one.node === filter.node)) return false;
-  if (filter.pod !== undefined) {
-    const pods = attachments.flatMap((one) => (one.pod === null ? [] : [one.pod]));
-    const wanted = filter.pod;
-    if (!(owner.kind === "pod" && isNamed(owner, wanted)) && !pods.some((pod) => isNamed(pod, wanted))) return false;
-  }
-  return true;
-}
-
-/** The holder's; of a container that of the pod which it is in. */
-function isOfNamespace({ owner, attachments }: AllocationView, wanted: string): boolean {
-  return owner.namespace === wanted || attachments.some(({ pod }) => pod?.namespace === wanted);
-}
-
-function usesContainer({ owner, attachments }: AllocationView, wanted: string): boolean {
-  if (owner.kind === "container" && owner.uid === wanted) return true;
-  return attachments.some(({ containerID }) => containerID === wanted);
-}
-
-function isNamed(object: { namespace: string; name: string }, wanted: string): boolean {
-  return wanted.includes("/") ? `${object.namespace}/${object.name}` === wanted : object.name === wanted;
 }
 
 function viewAllocation(ledger: Ledger, network: string, row: AllocationRow): AllocationView {
@@ -159,35 +121,4 @@ export function viewNetworks(ledger: Ledger): NetworkView[] {
       },
     ];
   });
-}
-
-/** What a network has or has not. */
-export function viewExtras(definition: NetworkDefinition | null): Pick<NetworkView, "metadata" | "routes"> {
-  const { metadata = null, routes = [] } = definition ?? {};
-  return {
-    ...(metadata === null ? {} : { metadata: { tokens: metadata.tokens } }),
-    ...(routes.length === 0 ? {} : { routes: routes.map(({ dst, gw = "" }) => ({ dst, gw })) }),
-  };
-}
-
-/** Addresses of a range set that are Bound or Retained. */
-export function heldCount(pool: Pool): bigint {
-  const { allocated, retained } = pool.counts();
-  return allocated + retained;
-}
-
-/** How the addresses of one range set are used. */
-export function viewRange(pool: Pool): RangeView {
-  const { size, allocated, retained, cooling, free, excluded } = pool.counts();
-  const { subnets } = pool.rangeSet;
-  return {
-    subnets: subnets.map((subnet) => formatCidr(subnet.cidr)),
-    gateways: subnets.flatMap(({ gateway }) => (gateway ? [formatAddress(gateway)] : [])),
-    size: String(size),
-    allocated: String(allocated),
-    retained: String(retained),
-    cooling: String(cooling),
-    free: String(free),
-    excluded: String(excluded),
-  };
 }

@@ -1,4 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
+import type { ClaimFilter, PageRequest } from "../../allocations/filter.ts";
+import { decodeToken, encodeToken, pageOf } from "../../allocations/pages.ts";
+import type { Page } from "../../allocations/records.ts";
 import { adoptedCondition, mergeCondition } from "../../ipam/claim-conditions.ts";
 import { whyUnfit } from "../../ipam/decide-addresses.ts";
 import { ownerOfClaim } from "../../ipam/owner.ts";
@@ -6,15 +9,12 @@ import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { sameAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { isoTime, randomUuid } from "../../platform/time.ts";
-import type { ClaimFilter, PageRequest } from "../allocations.ts";
 import { forgetClaimWhenUnused } from "../journal/end-attachment.ts";
 import type { Transaction } from "../journal/group-commit.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import type { ClaimRow } from "../journal/rows.ts";
 import { inSlices, mapClaims } from "../journal/slices.ts";
 import type { AppliedClaim, ApplyAction, ClaimManifest } from "../manifests.ts";
-import { decodeToken, encodeToken, pageOf } from "../pages.ts";
-import type { Page } from "../records.ts";
 import { openHolding } from "./claim-status.ts";
 import { reserveInUse } from "./reserve.ts";
 

@@ -1,3 +1,4 @@
+import type { NetworkSpace } from "../../allocations/network-space.ts";
 import type { AttachAsk, Attacher, AttachView, ClaimUser, Holdings, KnownClaim } from "../../ipam/attach-view.ts";
 import type { HeldAddress } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
@@ -11,7 +12,6 @@ import { JournalAttachment } from "../journal/journal-attachment.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import { type AllocationRow, type ClaimRow, describeHolding, interfaceAddressOf, ownerOf } from "../journal/rows.ts";
 import { isOvertaken } from "../journal/uses.ts";
-import type { NetworkSpace } from "../network-space.ts";
 
 /** A claim that was applied to this node. */
 export class StoredClaim implements KnownClaim {

@@ -1,3 +1,4 @@
+import type { NetworkSpace } from "../../allocations/network-space.ts";
 import { inRangeSetOrder } from "../../ipam/decide-addresses.ts";
 import { decideAttach } from "../../ipam/decide-attach.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
@@ -7,7 +8,6 @@ import { endAttachment } from "../journal/end-attachment.ts";
 import type { Transaction } from "../journal/group-commit.ts";
 import { nameInterface } from "../journal/host-local.ts";
 import type { Ledger } from "../journal/ledger.ts";
-import type { NetworkSpace } from "../network-space.ts";
 import { StandaloneView } from "./attach-view.ts";
 import { recordClaimRefusal, recordClaimSuccess } from "./claim-status.ts";
 import { keepPrefixLength, reserve } from "./reserve.ts";

@@ -1,3 +1,4 @@
+import type { NetworkSpace } from "../../allocations/network-space.ts";
 import {
   allocatedCondition,
   type ClaimCondition,
@@ -15,7 +16,6 @@ import { isoTime } from "../../platform/time.ts";
 import type { AttachWant } from "../allocations.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import type { ClaimRow } from "../journal/rows.ts";
-import type { NetworkSpace } from "../network-space.ts";
 import type { StoredClaim } from "./attach-view.ts";
 
 /**

@@ -1,3 +1,4 @@
+import type { NetworkSpace } from "../../allocations/network-space.ts";
 import { decideReservation, definitionFor } from "../../ipam/decide-reservation.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { describeOwner, OWNER_KINDS, type Owner, sameOwner, searchSeed, succeeds } from "../../ipam/owner.ts";
@@ -11,7 +12,6 @@ import { attachmentsOf } from "../journal/holdings.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import { type AllocationRow, describeHolding, interfaceAddressOf, ownerOf } from "../journal/rows.ts";
 import type { StateDirectory } from "../journal/state-directory.ts";
-import type { NetworkSpace } from "../network-space.ts";
 import { heldOf } from "./attach-view.ts";
 import { openHolding } from "./claim-status.ts";
 import { reserve } from "./reserve.ts";

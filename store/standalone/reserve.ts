@@ -1,3 +1,4 @@
+import type { NetworkSpace } from "../../allocations/network-space.ts";
 import { poolFull, type Slot } from "../../ipam/decide-addresses.ts";
 import { isRetainedFor, type Owner, succeeds } from "../../ipam/owner.ts";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
@@ -8,7 +9,6 @@ import { endHolding } from "../journal/end-attachment.ts";
 import type { Transaction } from "../journal/group-commit.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import { describeHolding, ownerOf } from "../journal/rows.ts";
-import type { NetworkSpace } from "../network-space.ts";
 
 /** Insert-if-absent, one address per slot; throws POOL_FULL, which rolls back, when a slot has no candidate left. */
 export function reserve(

@@ -11,6 +11,8 @@
  *   lease-store               host-local's leases, as records
  */
 
+import type { AllocationFilter, ClaimFilter, PageRequest } from "../../allocations/filter.ts";
+import type { AllocationView, Attachment, NetworkView, Page } from "../../allocations/records.ts";
 import { isRepeat } from "../../ipam/decide-repeat.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { Finding } from "../../ipam/finding.ts";
@@ -20,17 +22,7 @@ import { type Address, addressBytes } from "../../ipam/space/address.ts";
 import { isBefore, type Stamp } from "../../ipam/stamp.ts";
 import type { ObjectKind } from "../../kube/views/content-annotations.ts";
 import { within } from "../../platform/time.ts";
-import type {
-  AllocationFilter,
-  AttachOutcome,
-  AttachWant,
-  ClaimFilter,
-  DetachOutcome,
-  DetachWant,
-  EndReason,
-  PageRequest,
-  Reservations,
-} from "../allocations.ts";
+import type { AttachOutcome, AttachWant, DetachOutcome, DetachWant, EndReason, Reservations } from "../allocations.ts";
 import { leaseFindings } from "../host-local/findings.ts";
 import { HostLocalTakeover } from "../host-local/takeover.ts";
 import { checkLedger } from "../journal/check.ts";
@@ -63,7 +55,6 @@ import type {
   ReleaseOutcome,
   ReleaseWant,
 } from "../node-store.ts";
-import type { AllocationView, Attachment, NetworkView, Page } from "../records.ts";
 import { applyClaim, deleteClaim, listClaims } from "./apply-claim.ts";
 import { annotationsOf, applyContent, contentOf, contentViews, deleteContent } from "./apply-content.ts";
 import { applyDefinition, deleteDefinition } from "./apply-definition.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { AskedCluster } from "../../admin/cluster/main.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
+import { newAllocation } from "../../allocations/allocation-object.ts";
 import { FakeApi, json } from "../claims/fake-api.ts";
 import { kubeconfigText } from "../harness/world/kubeconfig.ts";
 

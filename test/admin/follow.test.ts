@@ -1,10 +1,10 @@
 import { beforeEach, expect, test } from "vitest";
 import { follow } from "../../admin/cluster/follow.ts";
 import type { Problem } from "../../admin/following.ts";
+import { newAllocation } from "../../allocations/allocation-object.ts";
+import type { AllocationView } from "../../allocations/records.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
-import type { AllocationView } from "../../store/records.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { VirtualTime } from "../harness/virtual-time.ts";
 

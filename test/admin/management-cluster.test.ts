@@ -2,9 +2,9 @@ import { beforeEach, expect, test } from "vitest";
 import { AskingApi } from "../../admin/cluster/asking/asking-api.ts";
 import { ClusterAdmin } from "../../admin/cluster/cluster-admin.ts";
 import { answerInProcess } from "../../admin/in-process.ts";
+import { newAllocation } from "../../allocations/allocation-object.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ADDRESS_POOLS_PATH, ALLOCATIONS_PATH, NETWORKS_PATH, namespacedPath } from "../../kube/objects.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { VirtualTime } from "../harness/virtual-time.ts";
 

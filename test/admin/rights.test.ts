@@ -2,10 +2,10 @@ import { beforeEach, expect, test } from "vitest";
 import { AskingApi } from "../../admin/cluster/asking/asking-api.ts";
 import { ClusterAdmin } from "../../admin/cluster/cluster-admin.ts";
 import { answerInProcess } from "../../admin/in-process.ts";
+import { newAllocation } from "../../allocations/allocation-object.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ListRefused } from "../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH, CLAIMS_PATH, NADS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { VirtualTime } from "../harness/virtual-time.ts";
 

@@ -1,6 +1,6 @@
+import { cooled, newAllocation } from "../../allocations/allocation-object.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ALLOCATIONS_PATH, type AllocationAttachment, attachmentKey, type IPAllocation } from "../../kube/objects.ts";
-import { cooled, newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import type { MemoryCluster } from "../harness/world/memory-cluster.ts";
 import { NAMESPACE, nad } from "./ui-of-daemon.ts";
 

@@ -1,5 +1,6 @@
 /** What is written when a machine's address is freed, in which order, and what happens when something comes between. */
 import { beforeEach, expect, test } from "vitest";
+import { newAllocation } from "../../allocations/allocation-object.ts";
 import { type CachedAllocation, type ClaimViewWithFact, projectAllocation } from "../../claims/reasons/caches.ts";
 import type { SweptPod } from "../../claims/reasons/fact-views.ts";
 import { type Found, type NamespaceFact, type NodeFact, UNKNOWN } from "../../claims/reasons/facts.ts";
@@ -27,7 +28,6 @@ import {
   projectMachineAddress,
   projectMachineClaim,
 } from "../../kube/views/machine-claim-view.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { collectionOf } from "../harness/kube-manifests.ts";
 import { capiDefinitions, type IpamVersion } from "../harness/machines/definitions.ts";

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { newAllocation, soundAddress } from "../../allocations/allocation-object.ts";
 import {
   ABSENT,
   type AddressClaimFact,
@@ -18,7 +19,6 @@ import { parseAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import type { AllocationOwner, IPAllocation } from "../../kube/objects.ts";
-import { newAllocation, soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
 import { RULES } from "./judged.ts";
 
 const OWNER: AllocationOwner = {

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
+import { newAllocation } from "../../allocations/allocation-object.ts";
+import { Picture } from "../../allocations/picture.ts";
 import { isNetworkName } from "../../ipam/definition/plugin-config.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { readNetworkObject } from "../../kube/network-object.ts";
 import { labelSelector, labelValue, networkObjectName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, NETWORKS_PATH } from "../../kube/objects.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
-import { Picture } from "../../store/cluster/allocations/picture.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 
 /** Names that Kubernetes does not take as they are, and one that is too long. */

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
+import { UsedSpaces } from "../../allocations/used-spaces.ts";
 import type { CachedAllocation } from "../../claims/reasons/caches.ts";
 import { NetworkStatus, type NetworkStatusOptions } from "../../controller/network-status.ts";
 import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import { projectNad } from "../../networks/nad-view.ts";
-import { UsedSpaces } from "../../store/cluster/allocations/used-spaces.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { cooled, newAllocation, retained, soundAddress } from "../../allocations/allocation-object.ts";
 import {
   ABSENT,
   type ClaimFact,
@@ -16,7 +17,6 @@ import { judge } from "../../claims/reasons/relations.ts";
 import type { JudgedAllocation, Rules, Verdict } from "../../claims/reasons/verdict.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { AllocationAttachment, AllocationOwner, IPAllocation } from "../../kube/objects.ts";
-import { cooled, newAllocation, retained, soundAddress } from "../../store/cluster/allocations/allocation-object.ts";
 import { CLAIM, NO_MACHINES, POD, RULES } from "./judged.ts";
 
 const SINCE = "2026-01-01T00:00:00Z";

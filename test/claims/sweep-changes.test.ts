@@ -1,4 +1,5 @@
 import { expect, test, vi } from "vitest";
+import { newAllocation } from "../../allocations/allocation-object.ts";
 import {
   type CachedAllocation,
   type Caches,
@@ -27,7 +28,6 @@ import {
   projectMachineAddress,
   projectMachineClaim,
 } from "../../kube/views/machine-claim-view.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { VirtualTime } from "../harness/virtual-time.ts";
 import { RULES } from "./judged.ts";

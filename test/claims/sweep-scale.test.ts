@@ -1,5 +1,7 @@
 import { Validator } from "ip-num";
 import { beforeEach, describe, expect, test, vi } from "vitest";
+import { newAllocation, withAttachment } from "../../allocations/allocation-object.ts";
+import { UsedSpaces } from "../../allocations/used-spaces.ts";
 import { type CachedAllocation, type ClaimViewWithFact, projectAllocation } from "../../claims/reasons/caches.ts";
 import type { SweptPod } from "../../claims/reasons/fact-views.ts";
 import type { NodeFact } from "../../claims/reasons/facts.ts";
@@ -15,8 +17,6 @@ import * as objectNames from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, type IPNetwork } from "../../kube/objects.ts";
 import type { Reflected } from "../../kube/reflected-items.ts";
 import { restMs } from "../../platform/periodic-task.ts";
-import { newAllocation, withAttachment } from "../../store/cluster/allocations/allocation-object.ts";
-import { UsedSpaces } from "../../store/cluster/allocations/used-spaces.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 import { RULES } from "./judged.ts";

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { newAllocation, withAttachment } from "../../allocations/allocation-object.ts";
 import { type CachedAllocation, type ClaimViewWithFact, projectAllocation } from "../../claims/reasons/caches.ts";
 import { claimFact, nodeFact, projectSweptPod, type SweptPod } from "../../claims/reasons/fact-views.ts";
 import type { NodeFact } from "../../claims/reasons/facts.ts";
@@ -20,7 +21,6 @@ import {
 } from "../../kube/objects.ts";
 import type { Reflected } from "../../kube/reflected-items.ts";
 import { projectClaim } from "../../kube/views/claim-view.ts";
-import { newAllocation, withAttachment } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 import { CLAIM, POD, RULES } from "./judged.ts";

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { newAllocation } from "../../allocations/allocation-object.ts";
+import type { AllocationView } from "../../allocations/records.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
-import type { AllocationView } from "../../store/records.ts";
 import type { NodeDaemon } from "../harness/node.ts";
 import type { MemoryCluster } from "../harness/world/memory-cluster.ts";
 import { World } from "../harness/world/world.ts";

@@ -1,9 +1,9 @@
 /** What a node reads follows what it uses, not what the cluster holds. */
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { newAllocation } from "../../allocations/allocation-object.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { ListedPage } from "../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { added, deleted, type Guest } from "../harness/world/guests.ts";
 import type { MemoryCluster } from "../harness/world/memory-cluster.ts";
 import { World } from "../harness/world/world.ts";

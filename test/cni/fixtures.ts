@@ -10,8 +10,8 @@
  * After every such test the daemon checks its own state, and finding anything fails the test.
  */
 import { test as base, expect } from "vitest";
+import type { AllocationView, HistoryView, NetworkView } from "../../allocations/records.ts";
 import type { CniError } from "../../cni-shim/wire.ts";
-import type { AllocationView, HistoryView, NetworkView } from "../../store/records.ts";
 import {
   type CniAnswer,
   type DaemonOptions,

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import type { NetworkView } from "../../allocations/records.ts";
 import { OTHERS, seriesOf } from "../../daemon/network-series.ts";
-import type { NetworkView } from "../../store/records.ts";
 
 // Tenants make networks, and a monitoring system keeps every time series that it ever saw.
 

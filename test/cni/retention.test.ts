@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import type { AllocationView } from "../../store/records.ts";
+import type { AllocationView } from "../../allocations/records.ts";
 import type { ServedDaemon } from "../harness/daemon.ts";
 import { addressesOf, counts, errorOf, held, past, pod, processTest, restart, test, until } from "./fixtures.ts";
 import { apply, claim, claimNamed, conditionOf, withClaim } from "./manifests.ts";

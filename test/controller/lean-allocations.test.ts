@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
+import { newAllocation } from "../../allocations/allocation-object.ts";
 import { type CachedAllocation, projectAllocation } from "../../claims/reasons/caches.ts";
 import { LeanAllocations } from "../../controller/lean-allocations.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ALLOCATIONS_PATH, type IPAllocation } from "../../kube/objects.ts";
 import { isoTime } from "../../platform/time.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, test } from "vitest";
+import { cooled, newAllocation, retained } from "../../allocations/allocation-object.ts";
 import { LostAllocations } from "../../controller/protection/lost-allocations.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, type AllocationOwner, type IPAllocation } from "../../kube/objects.ts";
-import { cooled, newAllocation, retained } from "../../store/cluster/allocations/allocation-object.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import type { Link } from "../harness/kube-fake/client/link.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { newAllocation } from "../../allocations/allocation-object.ts";
 import * as relations from "../../claims/reasons/relations.ts";
 import {
   ALLOCATIONS_PATH,
@@ -8,7 +9,6 @@ import {
   namespacedPath,
   PODS_PATH,
 } from "../../kube/objects.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import type { Link } from "../harness/kube-fake/client/link.ts";
 import type { MemoryCluster } from "../harness/world/memory-cluster.ts";
 import { NAMESPACE } from "../harness/world/network.ts";

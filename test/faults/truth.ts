@@ -1,7 +1,7 @@
 /** What must hold after every fault, seen from outside, through the socket. */
 import { expect } from "vitest";
+import type { AllocationView, NetworkView } from "../../allocations/records.ts";
 import type { Finding } from "../../ipam/finding.ts";
-import type { AllocationView, NetworkView } from "../../store/records.ts";
 import type { TestDaemon } from "../harness/daemon.ts";
 
 export async function allAllocations(daemon: TestDaemon): Promise<AllocationView[]> {

@@ -2,10 +2,10 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Attachment } from "../../allocations/records.ts";
 import { generationPathOf, IdentityGeneration } from "../../identity/generation.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { systemClock } from "../../platform/time.ts";
-import type { Attachment } from "../../store/records.ts";
 import type { SqliteStore } from "../../store/standalone/standalone-store.ts";
 import { until } from "../harness/wait.ts";
 import { PodStore } from "./pod-store.ts";

@@ -3,9 +3,9 @@ import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { newAllocation } from "../../allocations/allocation-object.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { wireRequest } from "../faults/wire.ts";
 import { forgetBoot, TestDaemon } from "../harness/daemon.ts";
 import { cniArgs, type NodeDaemon } from "../harness/node.ts";

@@ -1,12 +1,12 @@
 /** Many daemons at once: what their start costs the API server, and who gets the last addresses of a network. */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { newAllocation } from "../../allocations/allocation-object.ts";
 import type { Controller } from "../../controller/controller.ts";
 import { formatInterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ALLOCATIONS_PATH, API_VERSION, type IPNetwork } from "../../kube/objects.ts";
 import { readPublishedSpace } from "../../kube/views/published-space.ts";
 import { severalAtOnce } from "../../platform/several-at-once.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { requestsOf } from "../harness/kube-metrics.ts";
 import { until } from "../harness/wait.ts";

@@ -1,5 +1,8 @@
 /** What is decided and written for a claim, without a cluster. */
 import { describe, expect, test } from "vitest";
+import { newAllocation } from "../../allocations/allocation-object.ts";
+import { OwnerIndex } from "../../allocations/owner-index.ts";
+import { toAllocationOwner } from "../../allocations/owners.ts";
 import { addressObject, addressPatch } from "../../controller/capi/address-object.ts";
 import { ClaimQueue } from "../../controller/capi/claim-queue.ts";
 import { RefusedAddresses } from "../../controller/capi/refused-addresses.ts";
@@ -16,9 +19,6 @@ import {
   projectMachineAddress,
   projectMachineClaim,
 } from "../../kube/views/machine-claim-view.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
-import { OwnerIndex } from "../../store/cluster/allocations/owner-index.ts";
-import { toAllocationOwner } from "../../store/cluster/allocations/owners.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 
 const POOL_REF = { apiGroup: "ipam.holdfast.dev", kind: "AddressPool", name: "lan" };

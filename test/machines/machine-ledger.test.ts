@@ -1,6 +1,8 @@
 /** The ledger as the controller uses it for machines: what it gives, and when it gives nothing. */
 import pino from "pino";
 import { expect, onTestFinished, test } from "vitest";
+import { cooled } from "../../allocations/allocation-object.ts";
+import { UsedSpaces } from "../../allocations/used-spaces.ts";
 import { MachineLedger } from "../../controller/capi/machine-ledger.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import type { Owner } from "../../ipam/owner.ts";
@@ -9,8 +11,6 @@ import { IntervalSet } from "../../ipam/space/interval-set.ts";
 import { networkObjectName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, NETWORKS_PATH } from "../../kube/objects.ts";
 import type { ReserveOutcome, ReserveWant } from "../../store/allocations.ts";
-import { cooled } from "../../store/cluster/allocations/allocation-object.ts";
-import { UsedSpaces } from "../../store/cluster/allocations/used-spaces.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 import { nameOf } from "../harness/world/network.ts";

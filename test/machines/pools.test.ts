@@ -1,5 +1,6 @@
 import pino from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { newAllocation } from "../../allocations/allocation-object.ts";
 import { Controller } from "../../controller/controller.ts";
 import { loadControllerSettings } from "../../controller/settings.ts";
 import { preallocationUid } from "../../ipam/owner.ts";
@@ -14,7 +15,6 @@ import {
   NETWORKS_PATH,
   namespacedPath,
 } from "../../kube/objects.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { capiDefinitions, machineDefinitions } from "../harness/machines/definitions.ts";

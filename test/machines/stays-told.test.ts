@@ -1,8 +1,8 @@
 /** What a machine was told stays what it was told, and what else is known of its claim follows. */
 import { expect, test } from "vitest";
+import { newAllocation } from "../../allocations/allocation-object.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import { CLUSTER_LABEL } from "../harness/machines/cluster-api.ts";
 import { NAMESPACE, nameOf } from "../harness/world/network.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { cooled } from "../../store/cluster/allocations/allocation-object.ts";
+import { cooled } from "../../allocations/allocation-object.ts";
 import { review, shippedPolicies } from "../harness/admission.ts";
 import { ALLOCATION_CASES } from "../harness/admission-cases/allocations.ts";
 import { type AdmissionCase, DAEMON, ofClaim, requestOf, TIME } from "../harness/admission-cases/objects.ts";

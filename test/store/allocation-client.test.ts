@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
+import { AllocationClient } from "../../allocations/allocation-client.ts";
+import { newAllocation } from "../../allocations/allocation-object.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ApiAway, type KubeRequest } from "../../kube/kube-api.ts";
-import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
 

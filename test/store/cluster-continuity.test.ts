@@ -1,12 +1,12 @@
 import pino from "pino";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { AllocationClient } from "../../allocations/allocation-client.ts";
+import { newAllocation } from "../../allocations/allocation-object.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { KubeAnswer, KubeRequest } from "../../kube/kube-api.ts";
 import { networkObjectName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, type IPNetwork, NETWORKS_PATH, objectPath } from "../../kube/objects.ts";
 import { sleep } from "../../platform/time.ts";
-import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 import { ClusterContinuity } from "../../store/cluster/contact/cluster-continuity.ts";
 import { recoveryMark } from "../../store/cluster/contact/recovery.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";

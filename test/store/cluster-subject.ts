@@ -1,13 +1,13 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { addressOf, cooled, retained } from "../../allocations/allocation-object.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import { ALLOCATIONS_PATH, CLAIMS_PATH, namespacedPath, objectPath } from "../../kube/objects.ts";
 import type { NamespaceIdentity } from "../../platform/namespaces.ts";
 import { isoTime } from "../../platform/time.ts";
 import type { Allocations } from "../../store/allocations.ts";
-import { addressOf, cooled, retained } from "../../store/cluster/allocations/allocation-object.ts";
 import type { KubernetesStore } from "../../store/cluster/cluster-store.ts";
 import type { KubeObject } from "../harness/kube-api.ts";
 import type { ManualClock } from "../harness/manual-clock.ts";

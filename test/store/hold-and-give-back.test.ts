@@ -1,4 +1,15 @@
 import { describe, expect, test } from "vitest";
+import { AllocationClient } from "../../allocations/allocation-client.ts";
+import {
+  cooled,
+  type Holder,
+  newAllocation,
+  retained,
+  takenOver,
+  withAttachment,
+} from "../../allocations/allocation-object.ts";
+import { type Change, giveBack } from "../../allocations/give-back.ts";
+import { ATTEMPTS_MAX, type HoldRequest, hold } from "../../allocations/hold.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { allocationName, labelValue } from "../../kube/object-names.ts";
 import {
@@ -13,17 +24,6 @@ import {
   objectPath,
 } from "../../kube/objects.ts";
 import { isoTime } from "../../platform/time.ts";
-import { AllocationClient } from "../../store/cluster/allocations/allocation-client.ts";
-import {
-  cooled,
-  type Holder,
-  newAllocation,
-  retained,
-  takenOver,
-  withAttachment,
-} from "../../store/cluster/allocations/allocation-object.ts";
-import { type Change, giveBack } from "../../store/cluster/allocations/give-back.ts";
-import { ATTEMPTS_MAX, type HoldRequest, hold } from "../../store/cluster/allocations/hold.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 

@@ -1,12 +1,13 @@
 import { beforeEach, describe, expect, test } from "vitest";
+import { newAllocation } from "../../allocations/allocation-object.ts";
+import type { AllocationFilter } from "../../allocations/filter.ts";
+import type { Page } from "../../allocations/records.ts";
+import { listFromApi } from "../../allocations/views.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
 import { parseCidr, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, CLAIMS_PATH, namespacedPath } from "../../kube/objects.ts";
-import type { AllocationFilter } from "../../store/allocations.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
-import { listClaims, listFromApi } from "../../store/cluster/allocations/views.ts";
-import type { Page } from "../../store/records.ts";
+import { listClaims } from "../../store/cluster/network-looks.ts";
 import { FakeKubeApi } from "../harness/kube-fake/client/fake-kube-api.ts";
 import type { Fate, Link } from "../harness/kube-fake/client/link.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";

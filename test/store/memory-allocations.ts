@@ -1,3 +1,5 @@
+import type { AllocationFilter, PageRequest } from "../../allocations/filter.ts";
+import type { AllocationView, AnsweredAddress, Attachment, Page } from "../../allocations/records.ts";
 import { decideAddresses, inRangeSetOrder } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { type Owner, sameOwner } from "../../ipam/owner.ts";
@@ -6,17 +8,8 @@ import { type Address, compareAddresses, formatAddress, sameAddress } from "../.
 import { formatInterfaceAddress, type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
 import { placeOf } from "../../ipam/space/range-set.ts";
-import type {
-  AllocationFilter,
-  Allocations,
-  AttachOutcome,
-  AttachWant,
-  DetachOutcome,
-  DetachWant,
-  PageRequest,
-} from "../../store/allocations.ts";
+import type { Allocations, AttachOutcome, AttachWant, DetachOutcome, DetachWant } from "../../store/allocations.ts";
 import type { NodeContext } from "../../store/node-context.ts";
-import type { AllocationView, AnsweredAddress, Attachment, Page } from "../../store/records.ts";
 import { MemoryReservations } from "./memory-reservations.ts";
 import { type Held, MemoryState } from "./memory-state.ts";
 

@@ -1,3 +1,5 @@
+import { NetworkSpace } from "../../allocations/network-space.ts";
+import type { AllocationView, AnsweredAddress, Attachment } from "../../allocations/records.ts";
 import type { HeldAddress } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { describeOwner, type Owner, sameOwner, succeeds } from "../../ipam/owner.ts";
@@ -6,9 +8,7 @@ import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/
 import { cooldownEndMs } from "../../ipam/space/rest.ts";
 import { isBefore, type Stamp } from "../../ipam/stamp.ts";
 import type { AttachWant } from "../../store/allocations.ts";
-import { NetworkSpace } from "../../store/network-space.ts";
 import type { NodeContext } from "../../store/node-context.ts";
-import type { AllocationView, AnsweredAddress, Attachment } from "../../store/records.ts";
 
 export interface Held extends InterfaceAddress {
   readonly network: string;

@@ -1,14 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { newAllocation } from "../../allocations/allocation-object.ts";
+import { Picture } from "../../allocations/picture.ts";
+import { type ClaimList, UsedSpaces } from "../../allocations/used-spaces.ts";
 import { parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { type Address, formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import { IntervalSet } from "../../ipam/space/interval-set.ts";
 import type { AddressState } from "../../ipam/space/pool.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import { type PublishedSpace, publishedFields, readPublishedSpace } from "../../kube/views/published-space.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
-import { Picture } from "../../store/cluster/allocations/picture.ts";
-import { type ClaimList, UsedSpaces } from "../../store/cluster/allocations/used-spaces.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 

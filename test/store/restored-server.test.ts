@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
+import { retained } from "../../allocations/allocation-object.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import { whyList } from "../../store/cluster/agreement/own-objects.ts";
-import { retained } from "../../store/cluster/allocations/allocation-object.ts";
 import { PassingClock } from "../harness/passing-clock.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
 import { until } from "../harness/wait.ts";

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { AllocationView, Page } from "../../allocations/records.ts";
 import { SLICE_ROWS } from "../../store/journal/slices.ts";
-import type { AllocationView, Page } from "../../store/records.ts";
 import { type SqliteSubject, sqliteSubject, want } from "./subjects.ts";
 
 /** Long answers are read in slices, between which requests are served. */

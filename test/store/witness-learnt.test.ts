@@ -1,10 +1,10 @@
 /** What the witness may end of attachments of which nobody has seen a network namespace. */
 import { expect, test } from "vitest";
+import type { Attachment } from "../../allocations/records.ts";
 import { Witness } from "../../daemon/witness.ts";
 import { makeLog } from "../../platform/log.ts";
 import { Namespaces } from "../../platform/namespaces.ts";
 import type { PodState } from "../../store/cluster/parts/claim-access.ts";
-import type { Attachment } from "../../store/records.ts";
 import { VirtualTime } from "../harness/virtual-time.ts";
 
 const GRACE_S = 20;

@@ -27,6 +27,7 @@ const ROOMS = [
   "claims",
   "networks",
   "store",
+  "allocations",
   "kube",
   "platform",
   "ipam",

@@ -1,7 +1,7 @@
 import { useMemo } from "preact/hooks";
 import type { PastPeriod } from "../../admin/admin-api.ts";
+import type { Page } from "../../allocations/records.ts";
 import type { ClaimManifest } from "../../store/manifests.ts";
-import type { Page } from "../../store/records.ts";
 import type { UseRow } from "../wire.ts";
 import { useAnswer, useAnswers } from "./ask.ts";
 import { NodeLinks, nodesOf, OF_VM, sortEntries } from "./entries.tsx";

@@ -1,8 +1,8 @@
+import type { PodIdentity } from "../../../allocations/records.ts";
 import { formatAddress } from "../../../ipam/space/address.ts";
 import { formatInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import type { PodView } from "../../../kube/views/pod-view.ts";
 import { BoundedMap } from "../../../platform/bounded-map.ts";
-import type { PodIdentity } from "../../../store/records.ts";
 import type { PodInterfaces, RunningPod } from "../../allocation-source.ts";
 import { type IdentityInterface, METADATA_ADDRESS } from "../../wire.ts";
 import { type OvnInterface, type OvnPod, ovnPodOf, readOvnConfig } from "./objects.ts";

@@ -1,11 +1,11 @@
+import type { AllocationClient } from "../../../allocations/allocation-client.ts";
+import type { PodIdentity } from "../../../allocations/records.ts";
 import type { NetworkDefinition } from "../../../ipam/definition/network-definition.ts";
 import type { Finding } from "../../../ipam/finding.ts";
 import type { KubeApi } from "../../../kube/kube-api.ts";
 import { logFailure, PeriodicTask, type PeriodicTaskOptions } from "../../../platform/periodic-task.ts";
 import type { Clock } from "../../../platform/time.ts";
 import type { ClusterStoreLog } from "../../node-context.ts";
-import type { PodIdentity } from "../../records.ts";
-import type { AllocationClient } from "../allocations/allocation-client.ts";
 import type { AttachParts } from "../parts/attach-parts.ts";
 import { OtherNode, readNodeIdentity } from "../parts/node-identity.ts";
 import { type Extent, type HeldUses, judgeHeldUses } from "./held.ts";

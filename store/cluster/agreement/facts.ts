@@ -1,3 +1,6 @@
+import type { AllocationReading } from "../../../allocations/allocation-client.ts";
+import { isHandedOver, sameAllocationOwner } from "../../../allocations/allocation-object.ts";
+import { type Attachment, isLearnt } from "../../../allocations/records.ts";
 import {
   type AllocationAttachment,
   type AllocationOwner,
@@ -5,9 +8,6 @@ import {
   type IPAllocation,
 } from "../../../kube/objects.ts";
 import type { NodeContext } from "../../node-context.ts";
-import { type Attachment, isLearnt } from "../../records.ts";
-import type { AllocationReading } from "../allocations/allocation-client.ts";
-import { isHandedOver, sameAllocationOwner } from "../allocations/allocation-object.ts";
 import { type Facts, judge, type Row, type Verdict } from "./relations.ts";
 
 type Machine = Pick<NodeContext, "bootId" | "namespaceAlive" | "namespaceGone">;

@@ -1,11 +1,11 @@
+import { sameAllocationOwner } from "../../../allocations/allocation-object.ts";
+import { hold, tooManyWriters } from "../../../allocations/hold.ts";
+import type { Attachment } from "../../../allocations/records.ts";
 import { RefusalError } from "../../../ipam/refusals.ts";
 import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import { severalAtOnce } from "../../../platform/several-at-once.ts";
 import { type AttachmentRow, attachmentOf } from "../../journal/rows.ts";
 import { journalEnd, owe } from "../../journal/uses.ts";
-import type { Attachment } from "../../records.ts";
-import { sameAllocationOwner } from "../allocations/allocation-object.ts";
-import { hold, tooManyWriters } from "../allocations/hold.ts";
 import type { AttachParts } from "../parts/attach-parts.ts";
 import { containerOf, isReleased, judgeAsking, objectOf } from "./facts.ts";
 import { Missing } from "./missing.ts";

@@ -1,3 +1,7 @@
+import type { AllocationClient } from "../../../allocations/allocation-client.ts";
+import { isSound } from "../../../allocations/allocation-object.ts";
+import { fromAllocationOwner } from "../../../allocations/owners.ts";
+import { isLearnt, type PodIdentity, UNSEEN_NAMESPACE } from "../../../allocations/records.ts";
 import type { NetworkDefinition } from "../../../ipam/definition/network-definition.ts";
 import { parsePluginConfig } from "../../../ipam/definition/plugin-config.ts";
 import { knownKindOf } from "../../../ipam/owner.ts";
@@ -23,10 +27,6 @@ import { addressesOf, attachmentOf, type OverRow } from "../../journal/rows.ts";
 import type { StateDirectory } from "../../journal/state-directory.ts";
 import { delsOf, owe } from "../../journal/uses.ts";
 import type { NodeContext } from "../../node-context.ts";
-import { isLearnt, type PodIdentity, UNSEEN_NAMESPACE } from "../../records.ts";
-import type { AllocationClient } from "../allocations/allocation-client.ts";
-import { isSound } from "../allocations/allocation-object.ts";
-import { fromAllocationOwner } from "../allocations/owners.ts";
 import type { ClaimAccess } from "../parts/claim-access.ts";
 import { verdictOn } from "./facts.ts";
 import { isUnproven, markProven } from "./unproven.ts";

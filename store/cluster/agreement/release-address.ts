@@ -1,3 +1,8 @@
+import type { AllocationClient } from "../../../allocations/allocation-client.ts";
+import { sameAllocationOwner } from "../../../allocations/allocation-object.ts";
+import { type Change, giveBack } from "../../../allocations/give-back.ts";
+import { tooManyWriters } from "../../../allocations/hold.ts";
+import type { Picture } from "../../../allocations/picture.ts";
 import { OWNER_KINDS } from "../../../ipam/owner.ts";
 import { type Address, sameAddress } from "../../../ipam/space/address.ts";
 import { allocationName } from "../../../kube/object-names.ts";
@@ -7,11 +12,6 @@ import type { Ledger } from "../../journal/ledger.ts";
 import { type AttachmentRow, addressesOf, type OwedRow, ownerOf as useOwnerOf } from "../../journal/rows.ts";
 import type { StateDirectory } from "../../journal/state-directory.ts";
 import { isUnderWay, takingOf } from "../../journal/uses.ts";
-import type { AllocationClient } from "../allocations/allocation-client.ts";
-import { sameAllocationOwner } from "../allocations/allocation-object.ts";
-import { type Change, giveBack } from "../allocations/give-back.ts";
-import { tooManyWriters } from "../allocations/hold.ts";
-import type { Picture } from "../allocations/picture.ts";
 import { objectOf, verdictOn } from "./facts.ts";
 import type { Facts } from "./relations.ts";
 

@@ -1,5 +1,5 @@
+import type { PodIdentity } from "../../../allocations/records.ts";
 import type { ClusterStoreLog } from "../../node-context.ts";
-import type { PodIdentity } from "../../records.ts";
 import type { HeldUses } from "./held.ts";
 import type { OwnObjects } from "./own-objects.ts";
 

@@ -1,10 +1,10 @@
+import type { AttachedHolder } from "../../../allocations/allocation-object.ts";
+import { toAllocationOwner } from "../../../allocations/owners.ts";
+import type { Attachment } from "../../../allocations/records.ts";
 import { RefusalError } from "../../../ipam/refusals.ts";
 import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import type { AllocationAttachment } from "../../../kube/objects.ts";
 import { isoTime } from "../../../platform/time.ts";
-import type { Attachment } from "../../records.ts";
-import type { AttachedHolder } from "../allocations/allocation-object.ts";
-import { toAllocationOwner } from "../allocations/owners.ts";
 import type { AttachParts } from "../parts/attach-parts.ts";
 import { objectOf } from "./facts.ts";
 

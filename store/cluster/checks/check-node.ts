@@ -1,3 +1,6 @@
+import { isHandedOver, sameAllocationOwner } from "../../../allocations/allocation-object.ts";
+import { describeHolder, toAllocationOwner } from "../../../allocations/owners.ts";
+import type { Attachment, PodIdentity } from "../../../allocations/records.ts";
 import type { Finding } from "../../../ipam/finding.ts";
 import { describeOwner, type Owner } from "../../../ipam/owner.ts";
 import { RefusalError } from "../../../ipam/refusals.ts";
@@ -10,10 +13,7 @@ import { checkDatabase } from "../../journal/check.ts";
 import type { Ledger } from "../../journal/ledger.ts";
 import { attachmentOf } from "../../journal/rows.ts";
 import { inSlices, mapAttachments } from "../../journal/slices.ts";
-import type { Attachment, PodIdentity } from "../../records.ts";
 import type { Owed } from "../agreement/over.ts";
-import { isHandedOver, sameAllocationOwner } from "../allocations/allocation-object.ts";
-import { describeHolder, toAllocationOwner } from "../allocations/owners.ts";
 import { whyRecovering } from "../contact/recovery.ts";
 import type { PodState } from "../parts/claim-access.ts";
 import { checkDefinitions } from "./check-definitions.ts";

@@ -1,3 +1,4 @@
+import type { Contact, Written } from "../../../allocations/allocation-client.ts";
 import { type Refusal, refuse } from "../../../ipam/refusals.ts";
 import { type Clock, sleep } from "../../../platform/time.ts";
 
@@ -14,16 +15,6 @@ export const PROOF_MS_MAX = 2_000;
 const WRITTEN_MAX = 8;
 /** The API server's clock shows whole seconds. */
 const SERVER_CLOCK_STEP_MS = 1_000;
-
-/** A write of this node that the API server has answered. */
-export interface Written {
-  readonly path: string;
-  readonly resourceVersion: string;
-  /** When the attempt was sent that was answered, ms of the monotonic clock. */
-  readonly sentMs: number;
-  /** The server's clock at its answer, ms. */
-  readonly serverMs: number;
-}
 
 export interface ContinuityOptions {
   /** After a gap in contact, ms, until every node that lost something will have reported it. */
@@ -46,7 +37,7 @@ export interface ContinuityOptions {
  * have had the time to do the same, or what it wrote last proves that they need none; and never on a network that a
  * node has marked. See docs/decisions/0081.
  */
-export class Continuity {
+export class Continuity implements Contact {
   readonly #options: ContinuityOptions;
   #epoch = 0;
   /** Decisions made in epochs before this one are no longer valid. */
@@ -154,7 +145,6 @@ export class Continuity {
     if (isYoung && gap === this.#gap && !this.#lost) this.#settledMs = this.#options.clock.monotonicMs();
   }
 
-  /** The newest version seen so far, to be passed to `noteCurrent` with the answer to the next request. */
   get newest(): bigint {
     return this.#newest;
   }

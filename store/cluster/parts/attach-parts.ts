@@ -10,16 +10,16 @@
  *   keyed-mutex                  one request of an owner at a time
  */
 
+import type { AllocationClient } from "../../../allocations/allocation-client.ts";
+import type { AttachedHolder } from "../../../allocations/allocation-object.ts";
+import { attachmentOfWant, toAllocationOwner } from "../../../allocations/owners.ts";
+import type { Picture } from "../../../allocations/picture.ts";
 import type { Attacher } from "../../../ipam/attach-view.ts";
 import { isoTime } from "../../../platform/time.ts";
 import type { AttachWant } from "../../allocations.ts";
 import type { JournalAttachment } from "../../journal/journal-attachment.ts";
 import type { StateDirectory } from "../../journal/state-directory.ts";
 import type { NodeContext } from "../../node-context.ts";
-import type { AllocationClient } from "../allocations/allocation-client.ts";
-import type { AttachedHolder } from "../allocations/allocation-object.ts";
-import { attachmentOfWant, toAllocationOwner } from "../allocations/owners.ts";
-import type { Picture } from "../allocations/picture.ts";
 import type { Continuity } from "../contact/continuity.ts";
 import type { ClaimAccess, ClaimReading } from "./claim-access.ts";
 

@@ -1,8 +1,8 @@
+import type { PodIdentity } from "../../../allocations/records.ts";
 import type { ClaimUser, KnownClaim } from "../../../ipam/attach-view.ts";
 import type { Refusal } from "../../../ipam/refusals.ts";
 import type { FollowedNetwork, NetworkAddresses } from "../../../kube/views/followed-network.ts";
 import type { AttachWant } from "../../allocations.ts";
-import type { PodIdentity } from "../../records.ts";
 
 /** An IPAMClaim as returned by one quorum read; `ips` as written in its status. */
 export interface ClaimReading extends KnownClaim {

@@ -1,3 +1,7 @@
+import type { AllocationReading } from "../../../allocations/allocation-client.ts";
+import { sameAllocationOwner } from "../../../allocations/allocation-object.ts";
+import { toAllocationOwner } from "../../../allocations/owners.ts";
+import type { Picture } from "../../../allocations/picture.ts";
 import type { HeldAddress } from "../../../ipam/decide-addresses.ts";
 import { type Owner, sameOwner, searchSeed } from "../../../ipam/owner.ts";
 import { type Address, formatAddress, sameAddress } from "../../../ipam/space/address.ts";
@@ -5,10 +9,6 @@ import { type InterfaceAddress, parseInterfaceAddress } from "../../../ipam/spac
 import type { AttachWant } from "../../allocations.ts";
 import { addressesOf, ownerOf } from "../../journal/rows.ts";
 import { takingOf } from "../../journal/uses.ts";
-import type { AllocationReading } from "../allocations/allocation-client.ts";
-import { sameAllocationOwner } from "../allocations/allocation-object.ts";
-import { toAllocationOwner } from "../allocations/owners.ts";
-import type { Picture } from "../allocations/picture.ts";
 import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
 import type { ClaimReading } from "./claim-access.ts";
 

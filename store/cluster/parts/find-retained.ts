@@ -1,7 +1,7 @@
+import { addressOf } from "../../../allocations/allocation-object.ts";
 import type { Holdings } from "../../../ipam/attach-view.ts";
 import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import type { AttachWant } from "../../allocations.ts";
-import { addressOf } from "../allocations/allocation-object.ts";
 import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
 
 /**

@@ -1,10 +1,10 @@
+import { isSound, sameAllocationOwner } from "../../../allocations/allocation-object.ts";
+import { succeedsHolder, toAllocationOwner } from "../../../allocations/owners.ts";
 import type { Owner } from "../../../ipam/owner.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import type { KubeApi } from "../../../kube/kube-api.ts";
 import { labelSelector } from "../../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, LABEL_NETWORK, LABEL_OWNER } from "../../../kube/objects.ts";
-import { isSound, sameAllocationOwner } from "../allocations/allocation-object.ts";
-import { succeedsHolder, toAllocationOwner } from "../allocations/owners.ts";
 
 export type OwnedAllocation = InterfaceAddress & { readonly network: string; readonly object: IPAllocation };
 

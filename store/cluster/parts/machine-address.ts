@@ -1,3 +1,4 @@
+import { soundAddress } from "../../../allocations/allocation-object.ts";
 import { isPreallocation } from "../../../ipam/owner.ts";
 import { formatAddress, parseAddress } from "../../../ipam/space/address.ts";
 import { knownObject, refusedBy } from "../../../kube/answers.ts";
@@ -11,7 +12,6 @@ import {
   type MachineAddressView,
   projectMachineAddress,
 } from "../../../kube/views/machine-claim-view.ts";
-import { soundAddress } from "../allocations/allocation-object.ts";
 
 /** The IPAddress is not there (any more), or is no longer as it was seen. */
 export type Withdrawal = "gone" | "changed";

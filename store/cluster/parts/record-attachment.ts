@@ -1,3 +1,4 @@
+import { isLearnt } from "../../../allocations/records.ts";
 import { supersededBy } from "../../../ipam/decide-repeat.ts";
 import { sameOwner } from "../../../ipam/owner.ts";
 import { formatAddress } from "../../../ipam/space/address.ts";
@@ -8,7 +9,6 @@ import type { Transaction } from "../../journal/group-commit.ts";
 import type { Ledger } from "../../journal/ledger.ts";
 import { addressesOf, attachmentOf, ownerOf, type TakingRow } from "../../journal/rows.ts";
 import { abandon, endRow, isOvertaken, owe, takingOf } from "../../journal/uses.ts";
-import { isLearnt } from "../../records.ts";
 import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
 
 /** Makes attachment and history durable; a DEL that came meanwhile undoes everything. */

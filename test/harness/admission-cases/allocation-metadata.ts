@@ -1,6 +1,6 @@
+import { cooled, newAllocation, takenOver } from "../../../allocations/allocation-object.ts";
 import { nodeLabel } from "../../../kube/object-names.ts";
 import type { IPAllocation } from "../../../kube/objects.ts";
-import { cooled, newAllocation, takenOver } from "../../../store/cluster/allocations/allocation-object.ts";
 import {
   ADDRESS,
   altered,

@@ -1,5 +1,3 @@
-import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
-import type { IPAllocation } from "../../../kube/objects.ts";
 import {
   cooled,
   newAllocation,
@@ -8,7 +6,9 @@ import {
   withAttachment,
   withNode,
   withoutAttachments,
-} from "../../../store/cluster/allocations/allocation-object.ts";
+} from "../../../allocations/allocation-object.ts";
+import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
+import type { IPAllocation } from "../../../kube/objects.ts";
 import { keptByOthers, METADATA_REFUSED, restingWithLabel } from "./allocation-metadata.ts";
 import {
   ADDRESS,

@@ -1,6 +1,6 @@
+import { newAllocation, withAttachment } from "../../../allocations/allocation-object.ts";
 import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import type { AllocationAttachment, IPAllocation } from "../../../kube/objects.ts";
-import { newAllocation, withAttachment } from "../../../store/cluster/allocations/allocation-object.ts";
 import type { AdmissionRequest } from "../admission.ts";
 import type { KubeObject } from "../kube-api.ts";
 

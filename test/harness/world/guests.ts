@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import type { KubeObject } from "../kube-api.ts";
 import type { Vm } from "../kubevirt.ts";
 import type { AttachmentOptions, NodeDaemon } from "../node.ts";
-import { interfaceOf } from "../world/kubevirt-objects.ts";
+import { interfaceOf } from "./kubevirt-objects.ts";
 import { ipsOf, type Network } from "./network.ts";
 
 /** Far above what a daemon needs to tell the API server what it owes, ms. */

@@ -1,3 +1,4 @@
+import { newAllocation } from "../../../allocations/allocation-object.ts";
 import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import { labelSelector } from "../../../kube/object-names.ts";
 import {
@@ -6,7 +7,6 @@ import {
   type AllocationOwner,
   LABEL_NETWORK,
 } from "../../../kube/objects.ts";
-import { newAllocation } from "../../../store/cluster/allocations/allocation-object.ts";
 import { HOLDFAST, run } from "../daemon.ts";
 import type { KubeObject } from "../kube-api.ts";
 import { pathOf } from "../kube-pods.ts";

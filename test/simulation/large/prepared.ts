@@ -1,5 +1,5 @@
+import { newAllocation } from "../../../allocations/allocation-object.ts";
 import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
-import { newAllocation } from "../../../store/cluster/allocations/allocation-object.ts";
 import type { ApiServer } from "../../harness/kube-fake/api-server.ts";
 import { claimObject } from "../../harness/world/kubevirt-objects.ts";
 

@@ -3,7 +3,7 @@ import type { Mutants } from "./mutant.ts";
 const ATTACH = "store/cluster/attach.ts";
 const PUBLISH = "store/cluster/publish.ts";
 const RESERVE = "store/cluster/reserve.ts";
-const HOLD = "store/cluster/allocations/hold.ts";
+const HOLD = "allocations/hold.ts";
 const CLAIM_ACCESS = "claims/kube-claim-access.ts";
 
 /** Faults on the way from a runtime's ADD to its answer. */

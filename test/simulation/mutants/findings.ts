@@ -90,7 +90,7 @@ export const FINDINGS: Mutants = {
     also: [
       {
         // A complete picture has no marks.
-        file: "store/cluster/allocations/picture.ts",
+        file: "allocations/picture.ts",
         find: "      known.space.forgetPools();\n",
         replace: "",
       },

@@ -1,7 +1,7 @@
 import type { Mutants } from "./mutant.ts";
 
 const AGREEMENT = "store/cluster/agreement";
-const GIVE_BACK = "store/cluster/allocations/give-back.ts";
+const GIVE_BACK = "allocations/give-back.ts";
 const RELATIONS = "claims/reasons/relations.ts";
 
 /** Faults where addresses are given back, on nodes and by the controller. */

@@ -1,8 +1,8 @@
-import { type Address, formatAddress } from "../../../ipam/space/address.ts";
-import type { InterfaceAddress } from "../../../ipam/space/cidr.ts";
-import { ApiAway } from "../../../kube/kube-api.ts";
-import type { IPAllocation } from "../../../kube/objects.ts";
-import { isoTime } from "../../../platform/time.ts";
+import { type Address, formatAddress } from "../ipam/space/address.ts";
+import type { InterfaceAddress } from "../ipam/space/cidr.ts";
+import { ApiAway } from "../kube/kube-api.ts";
+import type { IPAllocation } from "../kube/objects.ts";
+import { isoTime } from "../platform/time.ts";
 import type { AllocationClient, AllocationReading } from "./allocation-client.ts";
 import {
   type Holder,

@@ -1,6 +1,6 @@
-import { type Address, formatAddress, parseAddress } from "../../../ipam/space/address.ts";
-import { formatInterfaceAddress, type InterfaceAddress } from "../../../ipam/space/cidr.ts";
-import { allocationName, labelValue, nodeLabel } from "../../../kube/object-names.ts";
+import { type Address, formatAddress, parseAddress } from "../ipam/space/address.ts";
+import { formatInterfaceAddress, type InterfaceAddress } from "../ipam/space/cidr.ts";
+import { allocationName, labelValue, nodeLabel } from "../kube/object-names.ts";
 import {
   type AllocationAttachment,
   type AllocationOwner,
@@ -15,7 +15,7 @@ import {
   LABEL_STATE,
   NODE_LABELS,
   type ObjectMeta,
-} from "../../../kube/objects.ts";
+} from "../kube/objects.ts";
 
 type Status = NonNullable<IPAllocation["status"]>;
 

@@ -1,3 +1,4 @@
+import type { AttachAsk } from "../ipam/attach-view.ts";
 import {
   describeOwner,
   describeRetained,
@@ -7,9 +8,8 @@ import {
   OWNER_KINDS,
   type Owner,
   succeeds,
-} from "../../../ipam/owner.ts";
-import type { AllocationAttachment, AllocationOwner, IPAllocation } from "../../../kube/objects.ts";
-import type { AttachWant } from "../../allocations.ts";
+} from "../ipam/owner.ts";
+import type { AllocationAttachment, AllocationOwner, IPAllocation } from "../kube/objects.ts";
 
 /** An owner in the form of IPAllocation objects. */
 export function toAllocationOwner(owner: Owner): AllocationOwner {
@@ -52,8 +52,10 @@ export function describeHolder(owner: AllocationOwner): string {
   return `${owner.kind} ${owner.namespace}/${owner.name}`;
 }
 
+type AttachmentWant = Pick<AttachAsk, "containerId" | "interface" | "pod"> & Pick<AllocationAttachment, "migratedFrom">;
+
 /** The attachment in the form of the allocation's object. `time` is RFC 3339, for people. */
-export function attachmentOfWant(want: AttachWant, node: string, time: string): AllocationAttachment {
+export function attachmentOfWant(want: AttachmentWant, node: string, time: string): AllocationAttachment {
   const { containerId, interface: interfaceName, pod, migratedFrom } = want;
   return {
     containerID: containerId,

@@ -1,13 +1,13 @@
-import { type Address, formatAddress, parseAddress } from "../../../ipam/space/address.ts";
-import { IntervalSet } from "../../../ipam/space/interval-set.ts";
-import { FAMILIES } from "../../../ipam/space/used-space.ts";
-import { ApiAway, type KubeApi } from "../../../kube/kube-api.ts";
-import { allocationNamePrefix, labelSelector, prefixOfAllocationName } from "../../../kube/object-names.ts";
-import { ALLOCATIONS_PATH, LABEL_NETWORK, type ObjectMeta } from "../../../kube/objects.ts";
-import type { PublishedSpace } from "../../../kube/views/published-space.ts";
-import { SingleFlight } from "../../../platform/single-flight.ts";
-import { NetworkSpace, type StoredAddress } from "../../network-space.ts";
+import { type Address, formatAddress, parseAddress } from "../ipam/space/address.ts";
+import { IntervalSet } from "../ipam/space/interval-set.ts";
+import { FAMILIES } from "../ipam/space/used-space.ts";
+import { ApiAway, type KubeApi } from "../kube/kube-api.ts";
+import { allocationNamePrefix, labelSelector, prefixOfAllocationName } from "../kube/object-names.ts";
+import { ALLOCATIONS_PATH, LABEL_NETWORK, type ObjectMeta } from "../kube/objects.ts";
+import type { PublishedSpace } from "../kube/views/published-space.ts";
+import { SingleFlight } from "../platform/single-flight.ts";
 import { spaceOf } from "./listed-space.ts";
+import { NetworkSpace, type StoredAddress } from "./network-space.ts";
 import { type Note, Notes, type State } from "./notes.ts";
 
 /** A network is said to be full only by a picture that was true so long ago at most, ms. */

@@ -1,27 +1,47 @@
 /*
- * store/cluster/allocations/: IPAllocation objects, one for each allocated or cooling address
+ * allocations/: IPAllocation objects, one for each allocated or cooling address
  *
  *   allocation-object, owners     the object and its owner
  *   allocation-client             reads and writes of single objects
  *   hold, give-back               the only writers: one binds an address to an owner, the other releases it
  *   picture, notes, used-spaces   which addresses are believed free: on a node, and as the controller publishes them
- *   views                         what the socket API shows
+ *   network-space                 the free space of a network in memory
+ *   records, views, filter, pages what the socket API shows, which of it, and how much at once
  */
 
-import type { Address } from "../../../ipam/space/address.ts";
-import { permittedObject, readingOf, refusedBy, writeOutcomeOf } from "../../../kube/answers.ts";
-import type { KubeAnswer, KubeApi, KubeRequest, Priority } from "../../../kube/kube-api.ts";
-import { allocationName, labelSelector } from "../../../kube/object-names.ts";
-import {
-  ALLOCATIONS_PATH,
-  type IPAllocation,
-  LABEL_CLAIM,
-  NO_MANAGED_FIELDS,
-  objectPath,
-} from "../../../kube/objects.ts";
-import type { Clock } from "../../../platform/time.ts";
-import type { Continuity } from "../contact/continuity.ts";
+import type { Address } from "../ipam/space/address.ts";
+import { permittedObject, readingOf, refusedBy, writeOutcomeOf } from "../kube/answers.ts";
+import type { KubeAnswer, KubeApi, KubeRequest, Priority } from "../kube/kube-api.ts";
+import { allocationName, labelSelector } from "../kube/object-names.ts";
+import { ALLOCATIONS_PATH, type IPAllocation, LABEL_CLAIM, NO_MANAGED_FIELDS, objectPath } from "../kube/objects.ts";
+import type { Clock } from "../platform/time.ts";
 import { isSound } from "./allocation-object.ts";
+
+/** Contact with the API server, as a node judges it (store/cluster/contact). */
+export interface Contact {
+  /** The newest resourceVersion seen so far, to be passed to `noteCurrent` with the answer to the next request. */
+  readonly newest: bigint;
+  /** Gaps so far. */
+  readonly gap: number;
+  readonly isSettled: boolean;
+  /** Why what an ADD admitted in this epoch writes must not be sent any more; null: it may. */
+  whyNot(epoch: number): string | null;
+  noteCurrent(version: string | undefined, newestBefore: bigint): void;
+  noteVersion(version: string | undefined): void;
+  /** A write is about to be sent. */
+  noteWriting(path: string): void;
+  noteWritten(written: Written): void;
+}
+
+/** A write of this node that the API server has answered. */
+export interface Written {
+  readonly path: string;
+  readonly resourceVersion: string;
+  /** When the attempt was sent that was answered, ms of the monotonic clock. */
+  readonly sentMs: number;
+  /** The server's clock at its answer, ms. */
+  readonly serverMs: number;
+}
 
 interface ClaimName {
   readonly namespace: string;
@@ -52,20 +72,20 @@ interface Sent {
 export class AllocationClient {
   readonly #api: KubeApi;
   readonly #priority: Priority;
-  readonly #continuity: Continuity | null;
+  readonly #contact: Contact | null;
   /** Epoch of the ADD that the writes are for; null: they are sent in any case. */
   readonly #epoch: number | null;
 
-  constructor(api: KubeApi, priority: Priority, continuity: Continuity | null = null, epoch: number | null = null) {
+  constructor(api: KubeApi, priority: Priority, contact: Contact | null = null, epoch: number | null = null) {
     this.#api = api;
     this.#priority = priority;
-    this.#continuity = continuity;
+    this.#contact = contact;
     this.#epoch = epoch;
   }
 
   /** A client for an ADD admitted in this epoch: its writes are not sent once contact was lost. */
   admitted(epoch: number): AllocationClient {
-    return new AllocationClient(this.#api, this.#priority, this.#continuity, epoch);
+    return new AllocationClient(this.#api, this.#priority, this.#contact, epoch);
   }
 
   /** Deadlines are instants of this clock. */
@@ -127,13 +147,13 @@ export class AllocationClient {
   }
 
   async #write(request: Omit<KubeRequest, "priority" | "unless">, what: string): Promise<ConditionalWrite> {
-    const continuity = this.#continuity;
-    const newestBefore = continuity?.newest ?? 0n;
+    const contact = this.#contact;
+    const newestBefore = contact?.newest ?? 0n;
     const { answer, sent } = await this.#send({ ...request, priority: this.#priority });
     const version: string | undefined = answer.body?.metadata?.resourceVersion;
     // A PUT that changes nothing is answered with the old version.
-    if (answer.status === 201) continuity?.noteCurrent(version, newestBefore);
-    else if (answer.status < 300) continuity?.noteVersion(version);
+    if (answer.status === 201) contact?.noteCurrent(version, newestBefore);
+    else if (answer.status < 300) contact?.noteVersion(version);
     const written = writeOutcomeOf(answer, request.path);
     if (written.kind === "refused") throw refusedBy(written.answer, what);
     if (written.kind === "done" && sent !== null) this.#noteWritten(request, answer, sent);
@@ -147,21 +167,21 @@ export class AllocationClient {
     const before = (body as Partial<IPAllocation> | undefined)?.metadata?.resourceVersion;
     if (method === "DELETE" || resourceVersion === before || serverMs === null) return;
     // An answer after a gap may be that of a restored server.
-    if (this.#continuity?.gap !== sent.gap) return;
+    if (this.#contact?.gap !== sent.gap) return;
     const path = objectPath(ALLOCATIONS_PATH, name);
-    this.#continuity.noteWritten({ path, resourceVersion, sentMs: sent.ms, serverMs });
+    this.#contact.noteWritten({ path, resourceVersion, sentMs: sent.ms, serverMs });
   }
 
   /** `sent`: the attempt that was answered; null: something was in doubt then. */
   async #send(request: KubeRequest): Promise<{ answer: KubeAnswer; sent: Sent | null }> {
-    const continuity = this.#continuity;
+    const contact = this.#contact;
     const epoch = this.#epoch;
-    if (continuity === null) return { answer: await this.#api.send(request), sent: null };
-    continuity.noteWriting(request.path);
+    if (contact === null) return { answer: await this.#api.send(request), sent: null };
+    contact.noteWriting(request.path);
     let sent: Sent | null = null;
     const unless = () => {
-      sent = continuity.isSettled ? { ms: this.clock.monotonicMs(), gap: continuity.gap } : null;
-      return epoch === null ? null : continuity.whyNot(epoch);
+      sent = contact.isSettled ? { ms: this.clock.monotonicMs(), gap: contact.gap } : null;
+      return epoch === null ? null : contact.whyNot(epoch);
     };
     return { answer: await this.#api.send({ ...request, unless }), sent };
   }

@@ -1,5 +1,5 @@
-import type { IPAllocation } from "../../../kube/objects.ts";
-import { isoTime } from "../../../platform/time.ts";
+import type { IPAllocation } from "../kube/objects.ts";
+import { isoTime } from "../platform/time.ts";
 import type { AllocationClient, AllocationReading } from "./allocation-client.ts";
 import { cooled, pruned, retained, sameAllocationOwner, withNode } from "./allocation-object.ts";
 import { ATTEMPTS_MAX } from "./hold.ts";

@@ -1,7 +1,7 @@
-import { type KubeApi, ListRefused } from "../../../kube/kube-api.ts";
-import type { PageRequest } from "../../allocations.ts";
-import { badToken, decodeToken, encodeToken } from "../../pages.ts";
-import type { Page } from "../../records.ts";
+import { type KubeApi, ListRefused } from "../kube/kube-api.ts";
+import type { PageRequest } from "./filter.ts";
+import { badToken, decodeToken, encodeToken } from "./pages.ts";
+import type { Page } from "./records.ts";
 
 /**
  * Objects that the API server is asked for at once, at most, as in its own client: half a megabyte of allocations, and

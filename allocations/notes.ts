@@ -1,4 +1,4 @@
-import type { Address } from "../../../ipam/space/address.ts";
+import type { Address } from "../ipam/space/address.ts";
 
 export type State = "free" | "allocated" | "retained" | "cooling";
 

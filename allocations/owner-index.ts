@@ -1,5 +1,5 @@
-import { isMachine, knownKindOf, OWNER_KINDS, type Owner } from "../../../ipam/owner.ts";
-import type { IPAllocation } from "../../../kube/objects.ts";
+import { isMachine, knownKindOf, OWNER_KINDS, type Owner } from "../ipam/owner.ts";
+import type { IPAllocation } from "../kube/objects.ts";
 import { isSound } from "./allocation-object.ts";
 import { fromAllocationOwner } from "./owners.ts";
 

@@ -1,8 +1,8 @@
-import type { Address, Family } from "../../../ipam/space/address.ts";
-import { type Interval, IntervalSet } from "../../../ipam/space/interval-set.ts";
-import { addressOfAllocationName } from "../../../kube/object-names.ts";
-import { LABEL_STATE, type ObjectMeta } from "../../../kube/objects.ts";
-import type { PublishedSpace } from "../../../kube/views/published-space.ts";
+import type { Address, Family } from "../ipam/space/address.ts";
+import { type Interval, IntervalSet } from "../ipam/space/interval-set.ts";
+import { addressOfAllocationName } from "../kube/object-names.ts";
+import { LABEL_STATE, type ObjectMeta } from "../kube/objects.ts";
+import type { PublishedSpace } from "../kube/views/published-space.ts";
 
 /**
  * The picture of a network from the metadata of its allocations. Malformed metadata is left out: it is only a belief.

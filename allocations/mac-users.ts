@@ -1,12 +1,12 @@
-import type { MacUser } from "../../../ipam/duplicate-macs.ts";
-import type { IPAllocation } from "../../../kube/objects.ts";
-import { TurnBudget } from "../../../kube/turn-budget.ts";
-import type { ObjectName } from "../../../kube/views/claim-reference.ts";
-import type { PodView } from "../../../kube/views/pod-view.ts";
-import type { Clock } from "../../../platform/time.ts";
-import type { PodIdentity } from "../../records.ts";
+import type { MacUser } from "../ipam/duplicate-macs.ts";
+import type { IPAllocation } from "../kube/objects.ts";
+import { TurnBudget } from "../kube/turn-budget.ts";
+import type { ObjectName } from "../kube/views/claim-reference.ts";
+import type { PodView } from "../kube/views/pod-view.ts";
+import type { Clock } from "../platform/time.ts";
 import { isSound } from "./allocation-object.ts";
 import { describeHolder } from "./owners.ts";
+import type { PodIdentity } from "./records.ts";
 
 type AllocationWithPods = MacUser & { readonly pods: readonly PodIdentity[] };
 

@@ -1,9 +1,9 @@
-import type { Address } from "../../../ipam/space/address.ts";
-import type { KubeApi } from "../../../kube/kube-api.ts";
-import { ObjectClient } from "../../../kube/object-client.ts";
-import { allocationName } from "../../../kube/object-names.ts";
-import { ALLOCATIONS_PATH, type IPAllocation } from "../../../kube/objects.ts";
-import { severalAtOnce } from "../../../platform/several-at-once.ts";
+import type { Address } from "../ipam/space/address.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import { ObjectClient } from "../kube/object-client.ts";
+import { allocationName } from "../kube/object-names.ts";
+import { ALLOCATIONS_PATH, type IPAllocation } from "../kube/objects.ts";
+import { severalAtOnce } from "../platform/several-at-once.ts";
 import { isSound } from "./allocation-object.ts";
 
 /** Reads at once: the server answers each in two milliseconds. */

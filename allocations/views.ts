@@ -1,26 +1,19 @@
-import type { NetworkDefinition } from "../../../ipam/definition/network-definition.ts";
-import { addressBytes } from "../../../ipam/space/address.ts";
-import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
-import type { Pool } from "../../../ipam/space/pool.ts";
-import { cooldownSeconds } from "../../../ipam/space/rest.ts";
-import type { KubeApi } from "../../../kube/kube-api.ts";
-import { labelSelector } from "../../../kube/object-names.ts";
-import {
-  ALLOCATIONS_PATH,
-  attachmentsIn,
-  CLAIMS_PATH,
-  type IPAllocation,
-  LABEL_NETWORK,
-} from "../../../kube/objects.ts";
-import { isoTime } from "../../../platform/time.ts";
-import type { AllocationFilter, ClaimFilter, PageRequest } from "../../allocations.ts";
-import { heldCount, matches, viewExtras, viewRange } from "../../journal/views.ts";
-import type { ClaimManifest } from "../../manifests.ts";
-import type { AllocationView, NetworkView, Page } from "../../records.ts";
+import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
+import { addressBytes, formatAddress } from "../ipam/space/address.ts";
+import { formatCidr, parseInterfaceAddress } from "../ipam/space/cidr.ts";
+import type { Pool } from "../ipam/space/pool.ts";
+import { cooldownSeconds } from "../ipam/space/rest.ts";
+import type { KubeApi } from "../kube/kube-api.ts";
+import { labelSelector } from "../kube/object-names.ts";
+import { ALLOCATIONS_PATH, attachmentsIn, type IPAllocation, LABEL_NETWORK } from "../kube/objects.ts";
+import { isoTime } from "../platform/time.ts";
 import { isSound } from "./allocation-object.ts";
+import type { AllocationFilter, PageRequest } from "./filter.ts";
+import { matches } from "./filter.ts";
 import { pageOfObjects } from "./object-pages.ts";
 import { fromAllocationOwner } from "./owners.ts";
 import type { Picture } from "./picture.ts";
+import type { AllocationView, NetworkView, Page, RangeView } from "./records.ts";
 
 /** An IPAllocation as the socket API shows it. */
 export function viewOf(object: IPAllocation): AllocationView {
@@ -120,25 +113,33 @@ export function viewNetworks(
     });
 }
 
-/** The claims of some networks that match the filter, page by page, by namespace and name. Throws as listFromApi. */
-export function listClaims(
-  api: KubeApi,
-  networks: ReadonlySet<string>,
-  { namespace, name }: ClaimFilter,
-  page: PageRequest,
-): Promise<Page<ClaimManifest>> {
-  return pageOfObjects<ClaimManifest, ClaimManifest>(api, page, {
-    path: CLAIMS_PATH,
-    query: {},
-    itemOf: (claim) => {
-      if (!networks.has(claim.spec?.network)) return null;
-      const { managedFields: _, ...metadata } = claim.metadata as ClaimManifest["metadata"] & {
-        managedFields?: object;
-      };
-      if (namespace !== undefined && metadata.namespace !== namespace) return null;
-      if (name !== undefined && metadata.name !== name) return null;
-      return { ...claim, metadata };
-    },
-    placeOf: ({ metadata }) => [metadata.namespace, metadata.name],
-  });
+/** What a network has or has not. */
+export function viewExtras(definition: NetworkDefinition | null): Pick<NetworkView, "metadata" | "routes"> {
+  const { metadata = null, routes = [] } = definition ?? {};
+  return {
+    ...(metadata === null ? {} : { metadata: { tokens: metadata.tokens } }),
+    ...(routes.length === 0 ? {} : { routes: routes.map(({ dst, gw = "" }) => ({ dst, gw })) }),
+  };
+}
+
+/** Addresses of a range set that are Bound or Retained. */
+export function heldCount(pool: Pool): bigint {
+  const { allocated, retained } = pool.counts();
+  return allocated + retained;
+}
+
+/** How the addresses of one range set are used. */
+export function viewRange(pool: Pool): RangeView {
+  const { size, allocated, retained, cooling, free, excluded } = pool.counts();
+  const { subnets } = pool.rangeSet;
+  return {
+    subnets: subnets.map((subnet) => formatCidr(subnet.cidr)),
+    gateways: subnets.flatMap(({ gateway }) => (gateway ? [formatAddress(gateway)] : [])),
+    size: String(size),
+    allocated: String(allocated),
+    retained: String(retained),
+    cooling: String(cooling),
+    free: String(free),
+    excluded: String(excluded),
+  };
 }

@@ -1,8 +1,8 @@
-import { type Address, type Family, formatAddress, parseAddress } from "../../../ipam/space/address.ts";
-import { IntervalSet } from "../../../ipam/space/interval-set.ts";
-import { RunIndex } from "../../../ipam/space/run-index.ts";
-import type { UsedSpace } from "../../../ipam/space/used-space.ts";
-import type { AllocationOwner, IPAllocation } from "../../../kube/objects.ts";
+import { type Address, type Family, formatAddress, parseAddress } from "../ipam/space/address.ts";
+import { IntervalSet } from "../ipam/space/interval-set.ts";
+import { RunIndex } from "../ipam/space/run-index.ts";
+import type { UsedSpace } from "../ipam/space/used-space.ts";
+import type { AllocationOwner, IPAllocation } from "../kube/objects.ts";
 
 type Sets = Readonly<Record<Family, RunIndex>>;
 

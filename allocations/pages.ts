@@ -1,5 +1,5 @@
 import { RefusalError, refuse } from "../ipam/refusals.ts";
-import type { PageRequest } from "./allocations.ts";
+import type { PageRequest } from "./filter.ts";
 import type { Page } from "./records.ts";
 
 /** Of a page as JSON, characters: 400 ordinary allocations. A page that would be longer ends before its limit. */

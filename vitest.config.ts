@@ -5,8 +5,12 @@ import { defineConfig } from "vitest/config";
  * which `make test-all` adds.
  */
 const LAYERS = {
-  // Pure code, and the stores over real SQLite. Runs on any system.
-  fast: ["admin", "claims", "conversations", "ipam", "metadata", "platform", "store", "ui"],
+  // Pure code, and the stores over real SQLite. Runs on any system. Where a room has another layer as well, these are in
+  // its `unit`.
+  fast: [
+    ...["admin", "allocations", "claims", "controller/unit", "conversations", "imports", "ipam", "kube/unit"],
+    ...["metadata", "networks", "platform", "store", "ui"],
+  ],
   // Daemons, controllers and metadata servers in the test's process, over an API server in memory, in virtual time
   // but where a process or a library has timers of its own.
   worlds: ["cluster", "controller", "machines", "metadata-kube"],
@@ -63,6 +67,7 @@ export default defineConfig({
         name,
         include: directories.map((directory) => `test/${directory}/**/*.test.ts`),
         ...MORE[name],
+        exclude: [...(MORE[name]?.exclude ?? []), ...(name === "fast" ? [] : ["test/*/unit/**"])],
       },
     })),
   },

@@ -4,7 +4,7 @@ import { ListRefused } from "../../kube/kube-api.ts";
 import { CLAIMS_PATH, NADS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import { CUDNS_PATH, UDNS_PATH } from "../../networks/udn/udn-object.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
-import { layer2, layer3, PRIMARY } from "./udn-objects.ts";
+import { layer2, layer3, PRIMARY } from "../networks/udn-objects.ts";
 
 const NONE = new Set<string>();
 let api: KubeInMemory;

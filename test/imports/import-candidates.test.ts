@@ -8,7 +8,7 @@ import { projectPod } from "../../kube/views/pod-view.ts";
 import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import { projectNad } from "../../networks/nad-view.ts";
 import { systemClock } from "../../platform/time.ts";
-import { pod } from "./objects.ts";
+import { pod } from "../claims/objects.ts";
 
 const conf = { name: "blue", type: "bridge", ipam: { type: "holdfast-ipam", subnets: "10.31.0.0/24" } };
 

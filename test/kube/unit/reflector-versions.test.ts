@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { Reflector } from "../../kube/reflector.ts";
-import { until } from "../harness/wait.ts";
+import { Reflector } from "../../../kube/reflector.ts";
+import { until } from "../../harness/wait.ts";
 import { FakeApi } from "./fake-api.ts";
 import { FakeCollection, type FakeObject } from "./fake-collection.ts";
 

@@ -1,8 +1,8 @@
 import type { Socket } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { ApiAway, type KubeRequest } from "../../kube/kube-api.ts";
-import { machineTime, type TestTime } from "../harness/wait.ts";
-import { WorldTime } from "../harness/world/world-time.ts";
+import { ApiAway, type KubeRequest } from "../../../kube/kube-api.ts";
+import { machineTime, type TestTime } from "../../harness/wait.ts";
+import { WorldTime } from "../../harness/world/world-time.ts";
 import { FakeApi, json } from "./fake-api.ts";
 
 let time: TestTime;

@@ -1,9 +1,9 @@
 /** Whose write to the API server goes when, and how many of them at once. */
 import { expect, test } from "vitest";
-import { WriteQueue } from "../../kube/http/write-queue.ts";
-import { ApiAway, type Priority } from "../../kube/kube-api.ts";
-import { VirtualTime } from "../harness/virtual-time.ts";
-import { pause, until } from "../harness/wait.ts";
+import { WriteQueue } from "../../../kube/http/write-queue.ts";
+import { ApiAway, type Priority } from "../../../kube/kube-api.ts";
+import { VirtualTime } from "../../harness/virtual-time.ts";
+import { pause, until } from "../../harness/wait.ts";
 
 /** Writes that end when the test says so. */
 class Server {

@@ -7,8 +7,8 @@ import {
   NETWORKS_ANNOTATION,
   PRIMARY_CLAIM_ANNOTATION,
   readNetworkSelection,
-} from "../../kube/views/network-selection.ts";
-import { refusalOf } from "../ipam/definitions.ts";
+} from "../../../kube/views/network-selection.ts";
+import { refusalOf } from "../../ipam/definitions.ts";
 
 const networks = (value: unknown) => ({
   [NETWORKS_ANNOTATION]: typeof value === "string" ? value : JSON.stringify(value),

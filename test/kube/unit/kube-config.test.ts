@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { loadKubeConfig } from "../../kube/http/kube-config.ts";
-import { ManualClock } from "../harness/manual-clock.ts";
+import { loadKubeConfig } from "../../../kube/http/kube-config.ts";
+import { ManualClock } from "../../harness/manual-clock.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "holdfast-kubeconfig-"));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));

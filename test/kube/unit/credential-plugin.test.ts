@@ -8,12 +8,12 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { runPlugin } from "../../kube/http/exec-plugin.ts";
-import { loadKubeConfig } from "../../kube/http/kube-config.ts";
-import { systemClock } from "../../platform/time.ts";
-import { kubeconfigWith } from "../harness/credentials/seen.ts";
-import { ManualClock } from "../harness/manual-clock.ts";
-import { until } from "../harness/wait.ts";
+import { runPlugin } from "../../../kube/http/exec-plugin.ts";
+import { loadKubeConfig } from "../../../kube/http/kube-config.ts";
+import { systemClock } from "../../../platform/time.ts";
+import { kubeconfigWith } from "../../harness/credentials/seen.ts";
+import { ManualClock } from "../../harness/manual-clock.ts";
+import { until } from "../../harness/wait.ts";
 
 const SECRET = "not-for-the-log";
 const V1 = "client.authentication.k8s.io/v1";

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { newAllocation } from "../../allocations/allocation-object.ts";
-import { AllocationRows } from "../../claims/reasons/allocation-rows.ts";
-import { projectAllocation } from "../../claims/reasons/caches.ts";
-import type { IPAllocation } from "../../kube/objects.ts";
-import { PackedObjects } from "../../kube/packed-objects.ts";
+import { newAllocation } from "../../../allocations/allocation-object.ts";
+import { AllocationRows } from "../../../claims/reasons/allocation-rows.ts";
+import { projectAllocation } from "../../../claims/reasons/caches.ts";
+import type { IPAllocation } from "../../../kube/objects.ts";
+import { PackedObjects } from "../../../kube/packed-objects.ts";
 
 const HINTS = {
   constants: new Set(["kind"]),

@@ -1,11 +1,11 @@
 /** A reflector whose API server is restored from a backup, with the revisions of then. */
 
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { PODS_PATH } from "../../kube/objects.ts";
-import { Reflector } from "../../kube/reflector.ts";
-import { ApiServer } from "../harness/kube-fake/api-server.ts";
-import { FakeKubeApi } from "../harness/kube-fake/client/fake-kube-api.ts";
-import { VirtualTime } from "../harness/virtual-time.ts";
+import { PODS_PATH } from "../../../kube/objects.ts";
+import { Reflector } from "../../../kube/reflector.ts";
+import { ApiServer } from "../../harness/kube-fake/api-server.ts";
+import { FakeKubeApi } from "../../harness/kube-fake/client/fake-kube-api.ts";
+import { VirtualTime } from "../../harness/virtual-time.ts";
 
 const PODS = "/api/v1/namespaces/shop/pods";
 

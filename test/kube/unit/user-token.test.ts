@@ -13,10 +13,10 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { savedTokens, saveTokens } from "../../kube/http/saved-tokens.ts";
-import { type Token, UserToken } from "../../kube/http/user-token.ts";
-import { ManualClock } from "../harness/manual-clock.ts";
-import { pause } from "../harness/wait.ts";
+import { savedTokens, saveTokens } from "../../../kube/http/saved-tokens.ts";
+import { type Token, UserToken } from "../../../kube/http/user-token.ts";
+import { ManualClock } from "../../harness/manual-clock.ts";
+import { pause } from "../../harness/wait.ts";
 
 const LIFE_MS = 30_000;
 const directory = mkdtempSync(join(tmpdir(), "holdfast-tokens-"));

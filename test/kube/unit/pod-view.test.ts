@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { projectSweptPod } from "../../claims/reasons/fact-views.ts";
-import { formatAddress } from "../../ipam/space/address.ts";
-import { statusAddresses } from "../../kube/views/held-addresses.ts";
-import { projectPod } from "../../kube/views/pod-view.ts";
-import { owner, pod } from "./objects.ts";
+import { projectSweptPod } from "../../../claims/reasons/fact-views.ts";
+import { formatAddress } from "../../../ipam/space/address.ts";
+import { statusAddresses } from "../../../kube/views/held-addresses.ts";
+import { projectPod } from "../../../kube/views/pod-view.ts";
+import { owner, pod } from "../../claims/objects.ts";
 
 const STATUS = "k8s.v1.cni.cncf.io/network-status";
 const POD_NETWORKS = "k8s.ovn.org/pod-networks";

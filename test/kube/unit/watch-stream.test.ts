@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { WatchStream } from "../../kube/http/watch-stream.ts";
+import { WatchStream } from "../../../kube/http/watch-stream.ts";
 
 const seed = Number(process.env.HOLDFAST_TEST_SEED ?? Math.floor(Math.random() * 2 ** 31));
 

@@ -1,9 +1,9 @@
 /** IPNetworks have many writers: what becomes of a change that others come in between of. */
 import { beforeEach, expect, test } from "vitest";
-import type { KubeRequest } from "../../kube/kube-api.ts";
-import { changeNetworkObject } from "../../kube/network-object.ts";
-import { API_VERSION, type IPNetwork, NETWORKS_PATH } from "../../kube/objects.ts";
-import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import type { KubeRequest } from "../../../kube/kube-api.ts";
+import { changeNetworkObject } from "../../../kube/network-object.ts";
+import { API_VERSION, type IPNetwork, NETWORKS_PATH } from "../../../kube/objects.ts";
+import { KubeInMemory } from "../../harness/kube-in-memory.ts";
 
 const PATH = `${NETWORKS_PATH}/blue`;
 const blue = (definedIn: string) => ({

@@ -5,10 +5,10 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { OidcLogin } from "../../kube/http/oidc-login.ts";
-import { systemClock } from "../../platform/time.ts";
-import { OidcIssuer } from "../harness/credentials/oidc-issuer.ts";
-import { kubeconfigWith } from "../harness/credentials/seen.ts";
+import { OidcLogin } from "../../../kube/http/oidc-login.ts";
+import { systemClock } from "../../../platform/time.ts";
+import { OidcIssuer } from "../../harness/credentials/oidc-issuer.ts";
+import { kubeconfigWith } from "../../harness/credentials/seen.ts";
 
 let issuer: OidcIssuer;
 beforeAll(async () => {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { Reflector, type ReflectorOptions, type ReflectorTimings } from "../../kube/reflector.ts";
-import { WorldTime } from "../harness/world/world-time.ts";
+import { Reflector, type ReflectorOptions, type ReflectorTimings } from "../../../kube/reflector.ts";
+import { WorldTime } from "../../harness/world/world-time.ts";
 import { FakeApi, json } from "./fake-api.ts";
 import { FakeCollection, type FakeObject } from "./fake-collection.ts";
 

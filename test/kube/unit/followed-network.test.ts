@@ -1,10 +1,10 @@
 /** What a claim says of the network that its VM has left. */
 import { describe, expect, test } from "vitest";
-import { allocatedCondition } from "../../ipam/claim-conditions.ts";
-import { claimStatusPatch } from "../../kube/views/claim-status-patch.ts";
-import { projectClaim } from "../../kube/views/claim-view.ts";
-import { closedChange, openChange } from "../../kube/views/followed-network.ts";
-import { claim } from "./objects.ts";
+import { allocatedCondition } from "../../../ipam/claim-conditions.ts";
+import { claimStatusPatch } from "../../../kube/views/claim-status-patch.ts";
+import { projectClaim } from "../../../kube/views/claim-view.ts";
+import { closedChange, openChange } from "../../../kube/views/followed-network.ts";
+import { claim } from "../../claims/objects.ts";
 
 const blue = { network: "blue", ips: ["10.0.0.5/24", "fd00::5/64"] };
 const red = { network: "red", ips: ["10.9.0.7/24"] };

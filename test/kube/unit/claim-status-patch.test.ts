@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { allocatedCondition, refusedCondition } from "../../ipam/claim-conditions.ts";
-import { claimStatusPatch } from "../../kube/views/claim-status-patch.ts";
-import { projectClaim } from "../../kube/views/claim-view.ts";
-import { claim } from "./objects.ts";
+import { allocatedCondition, refusedCondition } from "../../../ipam/claim-conditions.ts";
+import { claimStatusPatch } from "../../../kube/views/claim-status-patch.ts";
+import { projectClaim } from "../../../kube/views/claim-view.ts";
+import { claim } from "../../claims/objects.ts";
 
 const THEN = "2026-11-20T10:00:00Z";
 const NOW = "2026-11-21T12:00:00Z";

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { EventWriter } from "../../kube/events.ts";
-import { KubeInMemory } from "../harness/kube-in-memory.ts";
-import { ManualClock } from "../harness/manual-clock.ts";
-import { pause } from "../harness/wait.ts";
+import { EventWriter } from "../../../kube/events.ts";
+import { KubeInMemory } from "../../harness/kube-in-memory.ts";
+import { ManualClock } from "../../harness/manual-clock.ts";
+import { pause } from "../../harness/wait.ts";
 
 const POD = { apiVersion: "v1", kind: "Pod", namespace: "shop", name: "web", uid: "p1" };
 const MINUTE_MS = 60_000;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Backoff } from "../../kube/backoff.ts";
+import { Backoff } from "../../../kube/backoff.ts";
 
 test("the waits of many clients that lost contact at one instant are spread over the whole step, which doubles", () => {
   const rounds = [100, 200, 400, 800, 800];

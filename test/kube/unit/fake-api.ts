@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { HttpKubeApi, type HttpKubeApiOptions } from "../../kube/http/http-kube-api.ts";
-import type { KubeConnection } from "../../kube/http/kube-config.ts";
-import { machineTime, type TestTime } from "../harness/wait.ts";
+import { HttpKubeApi, type HttpKubeApiOptions } from "../../../kube/http/http-kube-api.ts";
+import type { KubeConnection } from "../../../kube/http/kube-config.ts";
+import { machineTime, type TestTime } from "../../harness/wait.ts";
 
 export interface Asked {
   readonly method: string;

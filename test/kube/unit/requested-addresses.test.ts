@@ -1,8 +1,8 @@
 /** What the annotation of a VM asks for. */
 import { describe, expect, test } from "vitest";
-import { RefusalError } from "../../ipam/refusals.ts";
-import { formatAddress } from "../../ipam/space/address.ts";
-import { isHashedInterface, networkOfHashed, readRequestedAddresses } from "../../kube/views/requested-addresses.ts";
+import { RefusalError } from "../../../ipam/refusals.ts";
+import { formatAddress } from "../../../ipam/space/address.ts";
+import { isHashedInterface, networkOfHashed, readRequestedAddresses } from "../../../kube/views/requested-addresses.ts";
 
 const KEY = "annotation network.kubevirt.io/addresses";
 

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { RefusalError } from "../../ipam/refusals.ts";
-import { isAbsent, knownObject, permittedObject, readingOf, writeOutcomeOf } from "../../kube/answers.ts";
-import { ApiAway, type KubeAnswer, type KubeApi, type KubeRequest } from "../../kube/kube-api.ts";
-import { ObjectClient } from "../../kube/object-client.ts";
-import { systemClock } from "../../platform/time.ts";
+import { RefusalError } from "../../../ipam/refusals.ts";
+import { isAbsent, knownObject, permittedObject, readingOf, writeOutcomeOf } from "../../../kube/answers.ts";
+import { ApiAway, type KubeAnswer, type KubeApi, type KubeRequest } from "../../../kube/kube-api.ts";
+import { ObjectClient } from "../../../kube/object-client.ts";
+import { systemClock } from "../../../platform/time.ts";
 
 const COLLECTION = "/apis/example.dev/v1/namespaces/shop/things";
 const PATH = `${COLLECTION}/web-0`;

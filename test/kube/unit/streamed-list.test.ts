@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
-import type { KubeTransport, WatchAttempt } from "../../kube/client/kube-transport.ts";
-import { readList } from "../../kube/client/read-list.ts";
-import type { ListedPage } from "../../kube/kube-api.ts";
-import { Reflector } from "../../kube/reflector.ts";
+import type { KubeTransport, WatchAttempt } from "../../../kube/client/kube-transport.ts";
+import { readList } from "../../../kube/client/read-list.ts";
+import type { ListedPage } from "../../../kube/kube-api.ts";
+import { Reflector } from "../../../kube/reflector.ts";
 
-import { ApiServer } from "../harness/kube-fake/api-server.ts";
-import { FakeKubeApi } from "../harness/kube-fake/client/fake-kube-api.ts";
-import { Contact } from "../harness/kube-fake/port.ts";
-import { WorldTime } from "../harness/world/world-time.ts";
+import { ApiServer } from "../../harness/kube-fake/api-server.ts";
+import { FakeKubeApi } from "../../harness/kube-fake/client/fake-kube-api.ts";
+import { Contact } from "../../harness/kube-fake/port.ts";
+import { WorldTime } from "../../harness/world/world-time.ts";
 
 const MAPS = "/api/v1/configmaps";
 const IN_DEFAULT = "/api/v1/namespaces/default/configmaps";

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { ApiAway, type ListedPage } from "../../kube/kube-api.ts";
+import { ApiAway, type ListedPage } from "../../../kube/kube-api.ts";
 import { FakeApi, json, within } from "./fake-api.ts";
 import { FakeCollection } from "./fake-collection.ts";
 

@@ -1,9 +1,9 @@
 /** An API server that has too much to do says when to come back (priority and fairness: 429 with Retry-After). */
 import { expect, test } from "vitest";
-import { ApiServer } from "../harness/kube-fake/api-server.ts";
-import { FakeKubeApi } from "../harness/kube-fake/client/fake-kube-api.ts";
-import type { Fate } from "../harness/kube-fake/client/link.ts";
-import { VirtualTime } from "../harness/virtual-time.ts";
+import { ApiServer } from "../../harness/kube-fake/api-server.ts";
+import { FakeKubeApi } from "../../harness/kube-fake/client/fake-kube-api.ts";
+import type { Fate } from "../../harness/kube-fake/client/link.ts";
+import { VirtualTime } from "../../harness/virtual-time.ts";
 
 const CLIENTS = 200;
 const RETRY_AFTER_MS = 2_000;

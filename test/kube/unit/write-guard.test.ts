@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { ApiAway, type KubeRequest } from "../../kube/kube-api.ts";
-import { withWriteGuard } from "../../kube/write-guard.ts";
-import { ApiServer } from "../harness/kube-fake/api-server.ts";
-import { FakeKubeApi } from "../harness/kube-fake/client/fake-kube-api.ts";
-import { VirtualTime } from "../harness/virtual-time.ts";
+import { ApiAway, type KubeRequest } from "../../../kube/kube-api.ts";
+import { withWriteGuard } from "../../../kube/write-guard.ts";
+import { ApiServer } from "../../harness/kube-fake/api-server.ts";
+import { FakeKubeApi } from "../../harness/kube-fake/client/fake-kube-api.ts";
+import { VirtualTime } from "../../harness/virtual-time.ts";
 
 const SECRETS = "/api/v1/namespaces/shop/secrets";
 const BODY = { apiVersion: "v1", kind: "Secret", metadata: { name: "one", namespace: "shop" } };

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { ListStream } from "../../kube/http/list-stream.ts";
+import { ListStream } from "../../../kube/http/list-stream.ts";
 
 const seed = Number(process.env.HOLDFAST_TEST_SEED ?? Math.floor(Math.random() * 2 ** 31));
 

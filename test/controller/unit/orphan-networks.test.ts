@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { OrphanNetworks, type OrphanNetworksOptions } from "../../controller/orphan-networks.ts";
-import { projectAddressPool } from "../../kube/views/address-pool-view.ts";
-import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
-import { projectNad } from "../../networks/nad-view.ts";
-import { RECORDED_OWNER_ANNOTATION } from "../../networks/network-owner.ts";
-import { ManualClock } from "../harness/manual-clock.ts";
+import { OrphanNetworks, type OrphanNetworksOptions } from "../../../controller/orphan-networks.ts";
+import { projectAddressPool } from "../../../kube/views/address-pool-view.ts";
+import { DefinitionCatalog } from "../../../networks/definition-catalog.ts";
+import { projectNad } from "../../../networks/nad-view.ts";
+import { RECORDED_OWNER_ANNOTATION } from "../../../networks/network-owner.ts";
+import { ManualClock } from "../../harness/manual-clock.ts";
 
 const KEEP_SECONDS = 60;
 const ipam = { type: "holdfast-ipam", subnet: "10.31.0.0/24" };

@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
-import { newAllocation, withAttachment } from "../../allocations/allocation-object.ts";
-import { type CachedAllocation, type ClaimViewWithFact, projectAllocation } from "../../claims/reasons/caches.ts";
-import { claimFact, nodeFact, projectSweptPod, type SweptPod } from "../../claims/reasons/fact-views.ts";
-import type { NodeFact } from "../../claims/reasons/facts.ts";
-import { StoppedPods } from "../../claims/reasons/stopped-pods.ts";
-import type { Rules } from "../../claims/reasons/verdict.ts";
-import { followChanges } from "../../controller/sweep/follow-changes.ts";
-import { Sweeper } from "../../controller/sweep/sweeper.ts";
-import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { newAllocation, withAttachment } from "../../../allocations/allocation-object.ts";
+import { type CachedAllocation, type ClaimViewWithFact, projectAllocation } from "../../../claims/reasons/caches.ts";
+import { claimFact, nodeFact, projectSweptPod, type SweptPod } from "../../../claims/reasons/fact-views.ts";
+import type { NodeFact } from "../../../claims/reasons/facts.ts";
+import { StoppedPods } from "../../../claims/reasons/stopped-pods.ts";
+import type { Rules } from "../../../claims/reasons/verdict.ts";
+import { followChanges } from "../../../controller/sweep/follow-changes.ts";
+import { Sweeper } from "../../../controller/sweep/sweeper.ts";
+import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import {
   ALLOCATIONS_PATH,
   type AllocationAttachment,
@@ -18,12 +18,12 @@ import {
   NODES_PATH,
   namespacedPath,
   PODS_PATH,
-} from "../../kube/objects.ts";
-import type { Reflected } from "../../kube/reflected-items.ts";
-import { projectClaim } from "../../kube/views/claim-view.ts";
-import { KubeInMemory } from "../harness/kube-in-memory.ts";
-import { ManualClock } from "../harness/manual-clock.ts";
-import { CLAIM, POD, RULES } from "./judged.ts";
+} from "../../../kube/objects.ts";
+import type { Reflected } from "../../../kube/reflected-items.ts";
+import { projectClaim } from "../../../kube/views/claim-view.ts";
+import { KubeInMemory } from "../../harness/kube-in-memory.ts";
+import { ManualClock } from "../../harness/manual-clock.ts";
+import { CLAIM, POD, RULES } from "../../claims/judged.ts";
 import { WrittenCopy } from "./written-copy.ts";
 
 const PODS = namespacedPath(PODS_PATH, "shop");

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Fate } from "../harness/kube-fake/client/link.ts";
+import type { Fate } from "../../harness/kube-fake/client/link.ts";
 import { type Candidate, LeaseWorld } from "./lease-candidates.ts";
 
 /** After an API server has returned somebody leads within this time, ms. */

@@ -1,20 +1,20 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
-import { LostNetworks } from "../../controller/protection/lost-networks.ts";
-import { NetworkProtection } from "../../controller/protection/network-protection.ts";
-import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import { allocationName } from "../../kube/object-names.ts";
+import type { Cache, CachedAllocation } from "../../../claims/reasons/caches.ts";
+import { LostNetworks } from "../../../controller/protection/lost-networks.ts";
+import { NetworkProtection } from "../../../controller/protection/network-protection.ts";
+import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
+import { allocationName } from "../../../kube/object-names.ts";
 import {
   ALLOCATIONS_PATH,
   type IPNetwork,
   LABEL_NETWORK,
   NETWORK_FINALIZER,
   NETWORKS_PATH,
-} from "../../kube/objects.ts";
-import { RECORDED_OWNER_ANNOTATION } from "../../networks/network-owner.ts";
-import type { KubeObject } from "../harness/kube-api.ts";
-import { KubeInMemory } from "../harness/kube-in-memory.ts";
-import { ManualClock } from "../harness/manual-clock.ts";
+} from "../../../kube/objects.ts";
+import { RECORDED_OWNER_ANNOTATION } from "../../../networks/network-owner.ts";
+import type { KubeObject } from "../../harness/kube-api.ts";
+import { KubeInMemory } from "../../harness/kube-in-memory.ts";
+import { ManualClock } from "../../harness/manual-clock.ts";
 
 const PATH = `${NETWORKS_PATH}/blue`;
 const FINALIZERS = [NETWORK_FINALIZER];

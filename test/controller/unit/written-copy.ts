@@ -1,4 +1,4 @@
-import type { ChangeListener, ChangingCache } from "../../claims/reasons/facts.ts";
+import type { ChangeListener, ChangingCache } from "../../../claims/reasons/facts.ts";
 
 interface Versioned {
   readonly uid?: string;

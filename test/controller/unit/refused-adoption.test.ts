@@ -1,10 +1,10 @@
 /** A policy refuses to record one address: it comes again, and nobody else waits for it. */
 import { beforeEach, expect, test } from "vitest";
-import { sweptPod } from "../../claims/reasons/fact-views.ts";
-import { Adoption } from "../../controller/claims/adoption.ts";
-import { NetworkImports } from "../../controller/network-imports.ts";
-import { PodAdoption } from "../../controller/pod-adoption.ts";
-import type { KubeApi, KubeRequest } from "../../kube/kube-api.ts";
+import { sweptPod } from "../../../claims/reasons/fact-views.ts";
+import { Adoption } from "../../../controller/claims/adoption.ts";
+import { NetworkImports } from "../../../controller/network-imports.ts";
+import { PodAdoption } from "../../../controller/pod-adoption.ts";
+import type { KubeApi, KubeRequest } from "../../../kube/kube-api.ts";
 import {
   ALLOCATIONS_PATH,
   CLAIMS_PATH,
@@ -12,13 +12,13 @@ import {
   NETWORKS_PATH,
   namespacedPath,
   PODS_PATH,
-} from "../../kube/objects.ts";
-import { projectClaim } from "../../kube/views/claim-view.ts";
-import { projectPod } from "../../kube/views/pod-view.ts";
-import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
-import { projectNad } from "../../networks/nad-view.ts";
-import { KubeInMemory } from "../harness/kube-in-memory.ts";
-import { ManualClock } from "../harness/manual-clock.ts";
+} from "../../../kube/objects.ts";
+import { projectClaim } from "../../../kube/views/claim-view.ts";
+import { projectPod } from "../../../kube/views/pod-view.ts";
+import { DefinitionCatalog } from "../../../networks/definition-catalog.ts";
+import { projectNad } from "../../../networks/nad-view.ts";
+import { KubeInMemory } from "../../harness/kube-in-memory.ts";
+import { ManualClock } from "../../harness/manual-clock.ts";
 
 const CONFIG = JSON.stringify({ name: "blue", ipam: { type: "holdfast-ipam", subnets: "10.31.0.0/24" } });
 /** The policy lets everything pass but this. */

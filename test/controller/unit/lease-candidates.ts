@@ -1,10 +1,10 @@
-import { LeaderLease } from "../../controller/lease.ts";
-import { ApiServer } from "../harness/kube-fake/api-server.ts";
-import { FakeKubeApi } from "../harness/kube-fake/client/fake-kube-api.ts";
-import type { Fate } from "../harness/kube-fake/client/link.ts";
-import type { ServerRequest } from "../harness/kube-fake/requests.ts";
-import type { VirtualClock, VirtualClockOptions } from "../harness/virtual/virtual-clock.ts";
-import { settled, VirtualTime } from "../harness/virtual-time.ts";
+import { LeaderLease } from "../../../controller/lease.ts";
+import { ApiServer } from "../../harness/kube-fake/api-server.ts";
+import { FakeKubeApi } from "../../harness/kube-fake/client/fake-kube-api.ts";
+import type { Fate } from "../../harness/kube-fake/client/link.ts";
+import type { ServerRequest } from "../../harness/kube-fake/requests.ts";
+import type { VirtualClock, VirtualClockOptions } from "../../harness/virtual/virtual-clock.ts";
+import { settled, VirtualTime } from "../../harness/virtual-time.ts";
 
 export const LEASE = "/apis/coordination.k8s.io/v1/namespaces/system/leases/holdfast-controller";
 

@@ -1,25 +1,25 @@
 import { expect, test, vi } from "vitest";
-import { newAllocation } from "../../allocations/allocation-object.ts";
+import { newAllocation } from "../../../allocations/allocation-object.ts";
 import {
   type CachedAllocation,
   type Caches,
   type ClaimViewWithFact,
   cachedFacts,
   projectAllocation,
-} from "../../claims/reasons/caches.ts";
-import { claimFact, projectSweptPod, type SweptPod } from "../../claims/reasons/fact-views.ts";
-import { type NodeFact, present } from "../../claims/reasons/facts.ts";
-import { NO_MEMORY } from "../../claims/reasons/read-facts.ts";
-import * as relations from "../../claims/reasons/relations.ts";
-import { StoppedPods } from "../../claims/reasons/stopped-pods.ts";
-import type { Rules } from "../../claims/reasons/verdict.ts";
-import { followChanges } from "../../controller/sweep/follow-changes.ts";
-import { Sweeper } from "../../controller/sweep/sweeper.ts";
-import { preallocationUid } from "../../ipam/owner.ts";
-import { API_VERSION, type IPAllocation, type IPNetwork } from "../../kube/objects.ts";
-import type { Reflected } from "../../kube/reflected-items.ts";
-import { type AddressPoolView, projectAddressPool } from "../../kube/views/address-pool-view.ts";
-import { projectClaim } from "../../kube/views/claim-view.ts";
+} from "../../../claims/reasons/caches.ts";
+import { claimFact, projectSweptPod, type SweptPod } from "../../../claims/reasons/fact-views.ts";
+import { type NodeFact, present } from "../../../claims/reasons/facts.ts";
+import { NO_MEMORY } from "../../../claims/reasons/read-facts.ts";
+import * as relations from "../../../claims/reasons/relations.ts";
+import { StoppedPods } from "../../../claims/reasons/stopped-pods.ts";
+import type { Rules } from "../../../claims/reasons/verdict.ts";
+import { followChanges } from "../../../controller/sweep/follow-changes.ts";
+import { Sweeper } from "../../../controller/sweep/sweeper.ts";
+import { preallocationUid } from "../../../ipam/owner.ts";
+import { API_VERSION, type IPAllocation, type IPNetwork } from "../../../kube/objects.ts";
+import type { Reflected } from "../../../kube/reflected-items.ts";
+import { type AddressPoolView, projectAddressPool } from "../../../kube/views/address-pool-view.ts";
+import { projectClaim } from "../../../kube/views/claim-view.ts";
 import {
   type CapiClusterView,
   type MachineAddressView,
@@ -27,10 +27,10 @@ import {
   projectCapiCluster,
   projectMachineAddress,
   projectMachineClaim,
-} from "../../kube/views/machine-claim-view.ts";
-import { KubeInMemory } from "../harness/kube-in-memory.ts";
-import { VirtualTime } from "../harness/virtual-time.ts";
-import { RULES } from "./judged.ts";
+} from "../../../kube/views/machine-claim-view.ts";
+import { KubeInMemory } from "../../harness/kube-in-memory.ts";
+import { VirtualTime } from "../../harness/virtual-time.ts";
+import { RULES } from "../../claims/judged.ts";
 import { WrittenCopy } from "./written-copy.ts";
 
 // Whatever changes in the copies, in whatever order: after a turn every verdict is the one that a look at everything

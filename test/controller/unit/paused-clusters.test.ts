@@ -1,16 +1,16 @@
 /** What is remembered of paused Clusters, when it is written, and what takes it off again. */
 import { beforeEach, expect, test } from "vitest";
-import { cooled, newAllocation } from "../../allocations/allocation-object.ts";
-import { projectAllocation } from "../../claims/reasons/caches.ts";
-import { AskedNamespaces } from "../../controller/capi/asked-namespaces.ts";
-import { PausedClusters } from "../../controller/capi/paused-clusters.ts";
-import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import { ApiAway } from "../../kube/kube-api.ts";
-import { ALLOCATIONS_PATH, type AllocationOwner, NETWORKS_PATH } from "../../kube/objects.ts";
-import { KubeInMemory } from "../harness/kube-in-memory.ts";
-import { collectionOf } from "../harness/kube-manifests.ts";
-import { capiDefinitions } from "../harness/machines/definitions.ts";
-import { ManualClock } from "../harness/manual-clock.ts";
+import { cooled, newAllocation } from "../../../allocations/allocation-object.ts";
+import { projectAllocation } from "../../../claims/reasons/caches.ts";
+import { AskedNamespaces } from "../../../controller/capi/asked-namespaces.ts";
+import { PausedClusters } from "../../../controller/capi/paused-clusters.ts";
+import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
+import { ApiAway } from "../../../kube/kube-api.ts";
+import { ALLOCATIONS_PATH, type AllocationOwner, NETWORKS_PATH } from "../../../kube/objects.ts";
+import { KubeInMemory } from "../../harness/kube-in-memory.ts";
+import { collectionOf } from "../../harness/kube-manifests.ts";
+import { capiDefinitions } from "../../harness/machines/definitions.ts";
+import { ManualClock } from "../../harness/manual-clock.ts";
 
 const CLUSTERS = "/apis/cluster.x-k8s.io/v1beta2/namespaces/shop/clusters";
 const TIME = "2026-01-01T00:00:00Z";

@@ -1,14 +1,14 @@
 /** What is written when a machine's address is freed, in which order, and what happens when something comes between. */
 import { beforeEach, expect, test } from "vitest";
-import { newAllocation } from "../../allocations/allocation-object.ts";
-import { type CachedAllocation, type ClaimViewWithFact, projectAllocation } from "../../claims/reasons/caches.ts";
-import type { SweptPod } from "../../claims/reasons/fact-views.ts";
-import { type Found, type NamespaceFact, type NodeFact, UNKNOWN } from "../../claims/reasons/facts.ts";
-import { followChanges } from "../../controller/sweep/follow-changes.ts";
-import { Sweeper } from "../../controller/sweep/sweeper.ts";
-import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import { ApiAway, type KubeRequest } from "../../kube/kube-api.ts";
-import { allocationName } from "../../kube/object-names.ts";
+import { newAllocation } from "../../../allocations/allocation-object.ts";
+import { type CachedAllocation, type ClaimViewWithFact, projectAllocation } from "../../../claims/reasons/caches.ts";
+import type { SweptPod } from "../../../claims/reasons/fact-views.ts";
+import { type Found, type NamespaceFact, type NodeFact, UNKNOWN } from "../../../claims/reasons/facts.ts";
+import { followChanges } from "../../../controller/sweep/follow-changes.ts";
+import { Sweeper } from "../../../controller/sweep/sweeper.ts";
+import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
+import { ApiAway, type KubeRequest } from "../../../kube/kube-api.ts";
+import { allocationName } from "../../../kube/object-names.ts";
 import {
   ADDRESS_POOLS_PATH,
   ALLOCATIONS_PATH,
@@ -17,9 +17,9 @@ import {
   NETWORKS_PATH,
   NODES_PATH,
   namespacedPath,
-} from "../../kube/objects.ts";
-import type { Reflected } from "../../kube/reflected-items.ts";
-import { type AddressPoolView, projectAddressPool } from "../../kube/views/address-pool-view.ts";
+} from "../../../kube/objects.ts";
+import type { Reflected } from "../../../kube/reflected-items.ts";
+import { type AddressPoolView, projectAddressPool } from "../../../kube/views/address-pool-view.ts";
 import {
   type CapiClusterView,
   type MachineAddressView,
@@ -27,12 +27,12 @@ import {
   projectCapiCluster,
   projectMachineAddress,
   projectMachineClaim,
-} from "../../kube/views/machine-claim-view.ts";
-import { KubeInMemory } from "../harness/kube-in-memory.ts";
-import { collectionOf } from "../harness/kube-manifests.ts";
-import { capiDefinitions, type IpamVersion } from "../harness/machines/definitions.ts";
-import { ManualClock } from "../harness/manual-clock.ts";
-import { RULES } from "./judged.ts";
+} from "../../../kube/views/machine-claim-view.ts";
+import { KubeInMemory } from "../../harness/kube-in-memory.ts";
+import { collectionOf } from "../../harness/kube-manifests.ts";
+import { capiDefinitions, type IpamVersion } from "../../harness/machines/definitions.ts";
+import { ManualClock } from "../../harness/manual-clock.ts";
+import { RULES } from "../../claims/judged.ts";
 import { WrittenCopy } from "./written-copy.ts";
 
 const ADDRESS = parseInterfaceAddress("10.0.0.5/24");

@@ -1,13 +1,13 @@
 import { beforeEach, expect, test } from "vitest";
-import { sweptPod } from "../../claims/reasons/fact-views.ts";
-import { NetworkImports } from "../../controller/network-imports.ts";
-import { PodAdoption } from "../../controller/pod-adoption.ts";
-import { ALLOCATIONS_PATH, NETWORKS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
-import { projectPod } from "../../kube/views/pod-view.ts";
-import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
-import { projectNad } from "../../networks/nad-view.ts";
-import { KubeInMemory } from "../harness/kube-in-memory.ts";
-import { ManualClock } from "../harness/manual-clock.ts";
+import { sweptPod } from "../../../claims/reasons/fact-views.ts";
+import { NetworkImports } from "../../../controller/network-imports.ts";
+import { PodAdoption } from "../../../controller/pod-adoption.ts";
+import { ALLOCATIONS_PATH, NETWORKS_PATH, namespacedPath, PODS_PATH } from "../../../kube/objects.ts";
+import { projectPod } from "../../../kube/views/pod-view.ts";
+import { DefinitionCatalog } from "../../../networks/definition-catalog.ts";
+import { projectNad } from "../../../networks/nad-view.ts";
+import { KubeInMemory } from "../../harness/kube-in-memory.ts";
+import { ManualClock } from "../../harness/manual-clock.ts";
 
 const OURS = JSON.stringify({ name: "blue", ipam: { type: "holdfast-ipam", subnets: "10.31.0.0/24" } });
 const WHEREABOUTS = JSON.stringify({ name: "blue", ipam: { type: "whereabouts" } });

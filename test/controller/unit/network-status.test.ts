@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { UsedSpaces } from "../../allocations/used-spaces.ts";
-import type { CachedAllocation } from "../../claims/reasons/caches.ts";
-import { NetworkStatus, type NetworkStatusOptions } from "../../controller/network-status.ts";
-import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
-import { projectNad } from "../../networks/nad-view.ts";
-import type { KubeObject } from "../harness/kube-api.ts";
-import { ManualClock } from "../harness/manual-clock.ts";
+import { UsedSpaces } from "../../../allocations/used-spaces.ts";
+import type { CachedAllocation } from "../../../claims/reasons/caches.ts";
+import { NetworkStatus, type NetworkStatusOptions } from "../../../controller/network-status.ts";
+import { DefinitionCatalog } from "../../../networks/definition-catalog.ts";
+import { projectNad } from "../../../networks/nad-view.ts";
+import type { KubeObject } from "../../harness/kube-api.ts";
+import { ManualClock } from "../../harness/manual-clock.ts";
 
 /** A NetworkAttachmentDefinition that defines network blue. */
 function nad(namespace: string, subnet = "10.31.0.0/24") {

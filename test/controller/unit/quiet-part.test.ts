@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import type { ControllerPart } from "../../controller/part.ts";
-import { PartTask } from "../../controller/part-task.ts";
-import { quietPart } from "../../controller/quiet-part.ts";
-import { sleep } from "../../platform/time.ts";
-import { VirtualTime } from "../harness/virtual-time.ts";
+import type { ControllerPart } from "../../../controller/part.ts";
+import { PartTask } from "../../../controller/part-task.ts";
+import { quietPart } from "../../../controller/quiet-part.ts";
+import { sleep } from "../../../platform/time.ts";
+import { VirtualTime } from "../../harness/virtual-time.ts";
 
 const EVERY_MS = 10_000;
 const LOG = { warn: () => {} };

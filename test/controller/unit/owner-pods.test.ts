@@ -1,12 +1,12 @@
 import { beforeEach, expect, test } from "vitest";
-import { newAllocation, withAttachment } from "../../allocations/allocation-object.ts";
-import { type Caches, projectAllocation } from "../../claims/reasons/caches.ts";
-import { claimFact, projectSweptPod } from "../../claims/reasons/fact-views.ts";
-import { OwnerPods } from "../../controller/owner-pods.ts";
-import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import { ALLOCATIONS_PATH, CLAIMS_PATH, type IPAllocation, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
-import { projectClaim } from "../../kube/views/claim-view.ts";
-import { KubeInMemory } from "../harness/kube-in-memory.ts";
+import { newAllocation, withAttachment } from "../../../allocations/allocation-object.ts";
+import { type Caches, projectAllocation } from "../../../claims/reasons/caches.ts";
+import { claimFact, projectSweptPod } from "../../../claims/reasons/fact-views.ts";
+import { OwnerPods } from "../../../controller/owner-pods.ts";
+import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
+import { ALLOCATIONS_PATH, CLAIMS_PATH, type IPAllocation, namespacedPath, PODS_PATH } from "../../../kube/objects.ts";
+import { projectClaim } from "../../../kube/views/claim-view.ts";
+import { KubeInMemory } from "../../harness/kube-in-memory.ts";
 
 // `status.ownerPod` of a claim follows the pod that uses it, also back to the source of a migration that failed.
 

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { AskedCluster } from "../../admin/cluster/main.ts";
 import { newAllocation } from "../../allocations/allocation-object.ts";
-import { FakeApi, json } from "../kube/unit/fake-api.ts";
 import { kubeconfigText } from "../harness/world/kubeconfig.ts";
+import { FakeApi, json } from "../kube/unit/fake-api.ts";
 
 // What the command line asks a cluster: a list of several pages, and questions that have nothing to do with each other.
 

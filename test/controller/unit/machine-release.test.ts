@@ -28,11 +28,11 @@ import {
   projectMachineAddress,
   projectMachineClaim,
 } from "../../../kube/views/machine-claim-view.ts";
+import { RULES } from "../../claims/judged.ts";
 import { KubeInMemory } from "../../harness/kube-in-memory.ts";
 import { collectionOf } from "../../harness/kube-manifests.ts";
 import { capiDefinitions, type IpamVersion } from "../../harness/machines/definitions.ts";
 import { ManualClock } from "../../harness/manual-clock.ts";
-import { RULES } from "../../claims/judged.ts";
 import { WrittenCopy } from "./written-copy.ts";
 
 const ADDRESS = parseInterfaceAddress("10.0.0.5/24");

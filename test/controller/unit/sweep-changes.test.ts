@@ -28,9 +28,9 @@ import {
   projectMachineAddress,
   projectMachineClaim,
 } from "../../../kube/views/machine-claim-view.ts";
+import { RULES } from "../../claims/judged.ts";
 import { KubeInMemory } from "../../harness/kube-in-memory.ts";
 import { VirtualTime } from "../../harness/virtual-time.ts";
-import { RULES } from "../../claims/judged.ts";
 import { WrittenCopy } from "./written-copy.ts";
 
 // Whatever changes in the copies, in whatever order: after a turn every verdict is the one that a look at everything

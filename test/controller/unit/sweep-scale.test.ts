@@ -17,9 +17,9 @@ import * as objectNames from "../../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, type IPAllocation, type IPNetwork } from "../../../kube/objects.ts";
 import type { Reflected } from "../../../kube/reflected-items.ts";
 import { restMs } from "../../../platform/periodic-task.ts";
+import { RULES } from "../../claims/judged.ts";
 import { KubeInMemory } from "../../harness/kube-in-memory.ts";
 import { ManualClock } from "../../harness/manual-clock.ts";
-import { RULES } from "../../claims/judged.ts";
 import { WrittenCopy } from "./written-copy.ts";
 
 // What a look at a large cluster costs, in counted work, and what becomes of a reason to free an address when looking

@@ -21,9 +21,9 @@ import {
 } from "../../../kube/objects.ts";
 import type { Reflected } from "../../../kube/reflected-items.ts";
 import { projectClaim } from "../../../kube/views/claim-view.ts";
+import { CLAIM, POD, RULES } from "../../claims/judged.ts";
 import { KubeInMemory } from "../../harness/kube-in-memory.ts";
 import { ManualClock } from "../../harness/manual-clock.ts";
-import { CLAIM, POD, RULES } from "../../claims/judged.ts";
 import { WrittenCopy } from "./written-copy.ts";
 
 const PODS = namespacedPath(PODS_PATH, "shop");

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { formatInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import { claimAddresses, projectClaim } from "../../../kube/views/claim-view.ts";
-import { refusalOf } from "../../ipam/definitions.ts";
 import { claim, owner } from "../../claims/objects.ts";
+import { refusalOf } from "../../ipam/definitions.ts";
 
 test("a new claim has its spec and no addresses", () => {
   expect(projectClaim(claim())).toEqual({

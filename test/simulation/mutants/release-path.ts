@@ -70,7 +70,7 @@ export const RELEASE_PATH: Mutants = {
     find: '  if (claim.listedCount === 0 && !claim.hasLeft) return { kind: "keep", why: "claim-unpublished" };',
     replace: "",
     why: "an address that a slow daemon is about to publish is given back",
-    elsewhere: "test/claims/sweeper.test.ts: no seed has shown it yet",
+    elsewhere: "test/controller/unit/sweeper.test.ts: no seed has shown it yet",
   },
   "stale-list-believed": {
     file: "controller/sweep/carry-out.ts",
@@ -90,7 +90,7 @@ export const RELEASE_PATH: Mutants = {
       },
     ],
     why: "an address is released by what a watch had shown, whatever is true by now",
-    elsewhere: "test/claims/sweeper.test.ts: no seed has shown it yet",
+    elsewhere: "test/controller/unit/sweeper.test.ts: no seed has shown it yet",
   },
   "change-of-a-claim-not-noticed": {
     file: "controller/sweep/follow-changes.ts",
@@ -104,13 +104,13 @@ export const RELEASE_PATH: Mutants = {
     find: 'note("pods-naming", ',
     replace: 'void ("pods-naming", ',
     why: "an address stays held after the last pod that names its former claim is gone",
-    elsewhere: "test/claims/sweep-changes.test.ts",
+    elsewhere: "test/controller/unit/sweep-changes.test.ts",
   },
   "moved-cluster-frees": {
     file: "claims/reasons/machines.ts",
     find: '  if (found.kind === "present") return found.it.paused ? moved : release;',
     replace: '  if (found.kind === "present") return release;',
     why: "machines that were moved to another management cluster lose their addresses",
-    elsewhere: "test/claims/machine-release.test.ts: no seed has shown it yet",
+    elsewhere: "test/controller/unit/machine-release.test.ts: no seed has shown it yet",
   },
 };

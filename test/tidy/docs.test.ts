@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { ROWS } from "../../store/cluster/agreement/relations.ts";
@@ -17,15 +17,27 @@ test("the site's list of pages has each page once", () => {
   expect(new Set(listed).size).toBe(listed.length);
 });
 
-test("the list of decisions has each record once, with its title", () => {
-  const lines = readFileSync(join(ROOT, "docs/decisions/README.md"), "utf8").split("\n");
-  const titles = pagesIn("docs/decisions")
-    .filter((name) => name !== "README.md")
-    .map((name) => {
-      const [first = ""] = readFileSync(join(ROOT, "docs/decisions", name), "utf8").split("\n");
-      return `- [${name.slice(0, 4)}](${name}): ${first.replace(/^# \d+[.:] */, "")}`;
-    });
-  expect(lines.filter((line) => line.startsWith("- ["))).toEqual(titles.sort());
+test("a decision has one form, and the list of decisions has each once, with its title, under a room", () => {
+  const names = pagesIn("docs/decisions").filter((name) => name !== "README.md");
+  const decisions = names.map((name) => ({ name, text: read(`docs/decisions/${name}`) }));
+  for (const { name, text } of decisions) {
+    expect(text, name).toMatch(new RegExp(`^# ${Number(name.slice(0, 4))}\\. `));
+    expect(text, name).toContain("\n**Context.**");
+    expect(text, name).not.toMatch(
+      /^(?:## )?(?:Context|Choice|Considered|Decision|What would change our mind)\b(?!\.\*\*)/m,
+    );
+  }
+  const [, ...groups] = read("docs/decisions/README.md").split("\n## ");
+  const listed = groups.flatMap((group) => group.split("\n").filter((line) => line.startsWith("- [")));
+  const titles = decisions.map(({ name, text }) => {
+    return `- [${name.slice(0, 4)}](${name}): ${text.slice(0, text.indexOf("\n")).replace(/^# \d+\. /, "")}`;
+  });
+  expect(listed.sort()).toEqual(titles.sort());
+  const rooms = new Set(tracked(/^[a-z-]+\/.*\.ts$/).map((file) => `${file.split("/")[0]}/`));
+  const named = groups.flatMap((group) =>
+    [...(group.split("\n")[0] ?? "").matchAll(/`([^`]+\/)`/g)].map(([, room]) => room),
+  );
+  expect(named.filter((room) => room !== "deploy/" && !rooms.has(room?.replace(/(?<=\/).+/, "") ?? ""))).toEqual([]);
 });
 
 test("the page about uses has the table's rows, in their order", () => {

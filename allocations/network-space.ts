@@ -4,10 +4,7 @@ import type { IntervalSet } from "../ipam/space/interval-set.ts";
 import { Pool } from "../ipam/space/pool.ts";
 import { type CooldownDefinition, cooldownEndMs } from "../ipam/space/rest.ts";
 
-/**
- * Definitions of one network whose pools are kept: two configurations that disagree, or the parts of it that are kept
- * for machines, must not rebuild 100,000 entries at every request.
- */
+/** Pools kept, by definition: two that disagree, or parts for machines, must not rebuild 100,000 entries each time. */
 const DEFINITIONS_KEPT_MAX = 16;
 
 /** One allocated, retained or cooling address, as read from the store. */
@@ -21,7 +18,6 @@ export interface StoredAddress {
   readonly restingSinceMs?: number;
 }
 
-/** Where the pools of a network are built from. */
 interface SpaceSources {
   readonly stored: () => Iterable<StoredAddress>;
   /** Addresses that are allocated unless `stored` says otherwise; absent: none. */
@@ -30,10 +26,7 @@ interface SpaceSources {
   readonly startSeed?: string;
 }
 
-/**
- * The free space of one network in memory: pools for the present definition, and for a few former ones. It follows the
- * store and can be discarded: `stored` reads everything again.
- */
+/** The free space of one network in memory, by definition. It can be discarded: `stored` reads everything again. */
 export class NetworkSpace {
   readonly id: number;
   readonly name: string;
@@ -65,7 +58,6 @@ export class NetworkSpace {
     return pools;
   }
 
-  /** Whether the pools of a definition are kept already. */
   knows(definition: NetworkDefinition): boolean {
     return this.#pools.has(definition.fingerprint);
   }
@@ -89,7 +81,6 @@ export class NetworkSpace {
     this.#pools.set(definition.fingerprint, pools);
   }
 
-  /** The pools of the present definition; none when there is no definition. */
   presentPools(nowMs: number): readonly Pool[] {
     return this.definition === null ? [] : this.poolsOf(this.definition, nowMs);
   }
@@ -114,17 +105,14 @@ export class NetworkSpace {
     };
   }
 
-  /** Marks an allocated address as retained. */
   retain(address: Address): () => void {
     return this.#inEveryPool(address, (pool) => pool.retain(address.value));
   }
 
-  /** Marks a retained address as allocated. */
   endRetention(address: Address): () => void {
     return this.#inEveryPool(address, (pool) => pool.allocate(address.value, { moveCursor: false }));
   }
 
-  /** Ends the cool-down of an address at once. */
   endRest(address: Address): () => void {
     return this.#inEveryPool(address, (pool) => pool.endRest(address.value));
   }

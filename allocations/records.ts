@@ -39,15 +39,11 @@ export interface Attachment {
   readonly mac: string | null;
 }
 
-/**
- * Whether a journal that was lost learnt it from the API, which knows neither its network namespace nor the instant of
- * its ADD: it may be of any boot (agreement/own-objects.ts).
- */
+/** Whether a lost journal learnt it from the API, without netns and time of its ADD: of any boot (own-objects.ts). */
 export function isLearnt({ netns, stamp }: Pick<Attachment, "netns" | "stamp">): boolean {
   return netns.path === "" && stamp.us === 0;
 }
 
-/** The fields of an attachment that identify the user of an address. */
 export type AddressUser = Pick<Attachment, "network" | "containerId" | "owner" | "pod">;
 
 /**
@@ -108,17 +104,11 @@ export interface NetworkView {
   readonly cooldownSeconds: number;
   readonly retainSeconds: number;
   readonly attachments: number;
-  /**
-   * In Kubernetes: the namespace that the network belongs to, "" for the nodes' administrators; absent: it has no owner
-   * yet.
-   */
+  /** In Kubernetes: the namespace it belongs to, "" for the nodes' administrators; absent: it has no owner yet. */
   readonly definedIn?: string;
   /** In Kubernetes: other namespaces that may use it, or "*". */
   readonly sharedWith?: readonly string[];
-  /**
-   * On a node of a cluster and for a cluster: when its counts were true, as the controller published them last, RFC
-   * 3339; null: nothing is published.
-   */
+  /** In Kubernetes: when its counts were true, as the controller published them last, RFC 3339; null: not published. */
   readonly observed?: string | null;
   /** Absent: the network has none. */
   readonly metadata?: { readonly tokens: string };
@@ -131,10 +121,7 @@ export interface NetworkView {
   readonly ranges: readonly RangeView[];
 }
 
-/**
- * Counts of one range set, as decimal strings: an IPv6 subnet does not fit a JSON number. free + allocated + retained +
- * cooling + excluded = size.
- */
+/** Decimal, as IPv6 does not fit a JSON number. free + allocated + retained + cooling + excluded = size. */
 export interface RangeView {
   readonly subnets: readonly string[];
   readonly gateways: readonly string[];

@@ -45,12 +45,10 @@ export type AttachOutcome =
       readonly definition: NetworkDefinition;
       /** true: this attachment was already answered, and nothing was allocated. */
       readonly repeat: boolean;
-      /** Warnings for an operator although the ADD succeeded. */
       readonly warnings: readonly AttachWarning[];
     }
   | { readonly kind: "refused"; readonly refusal: Refusal };
 
-/** Which attachments have ended, and why. */
 export interface DetachWant {
   readonly containerId: string;
   readonly interface: string;
@@ -97,11 +95,8 @@ export interface DetachOutcome {
 /**
  * The owner of each address: the durable truth. An allocation exists when its insert-if-absent is durable, and not
  * before. The storage enforces that (network, address) is unique, so two writers can never both succeed. All addresses
- * of one attachment are allocated, or none.
- *
- * All methods resolve when their effect is durable. They reject only with a StorageFault; then nothing was promised
- * and the request may be repeated.
- * See docs/decisions/0001.
+ * of one attachment are allocated, or none. All methods resolve when their effect is durable. They reject only with a
+ * StorageFault; then nothing was promised and the request may be repeated. See docs/decisions/0001.
  */
 export interface Allocations {
   /** Allocates the addresses of an attachment. An exact repeat gets its former answer; an owner keeps what it holds. */
@@ -115,7 +110,6 @@ export interface Allocations {
   list(filter: AllocationFilter, page: PageRequest): Promise<Page<AllocationView>>;
 }
 
-/** The addresses that an owner without attachments requests on one network. */
 export interface ReserveWant {
   readonly owner: Owner;
   readonly network: string;
@@ -140,8 +134,7 @@ export type OwnerReleaseOutcome =
 /**
  * Addresses of owners without containers: held from `reserve` to `release`, whatever is attached in between. Both may
  * be repeated; only one call per owner may be under way at a time. They reject as the methods of `Allocations` do; then
- * some of the owner's addresses may be reserved or released, and a repeat completes the rest.
- * See docs/decisions/0035.
+ * some of the owner's addresses may be reserved or released, and a repeat completes the rest. See docs/decisions/0035.
  */
 export interface Reservations {
   /** Reserves addresses in addition to those that the owner holds, all or none. A repeat gets its former answer. */
@@ -161,5 +154,4 @@ export class StorageFault extends Error {
 /** No database is open: it is being reopened, or waits to be rebuilt. */
 export class StorageAway extends StorageFault {}
 
-/** Reason in the history when an operator released an address that was in use. */
 export const FORCED = "forced by an operator";

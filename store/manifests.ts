@@ -38,7 +38,6 @@ export interface ContentObject {
   readonly data: Readonly<Record<string, string>>;
 }
 
-/** A Secret or ConfigMap without its values. */
 export interface ContentView {
   readonly kind: ObjectKind;
   readonly namespace: string;
@@ -54,7 +53,6 @@ export interface ContentView {
 
 export type ApplyAction = "created" | "configured" | "unchanged";
 
-/** An IPAMClaim as Kubernetes would show it. */
 export interface ClaimManifest {
   readonly apiVersion: "k8s.cni.cncf.io/v1alpha1";
   readonly kind: "IPAMClaim";

@@ -4,12 +4,9 @@ import type { NamespaceIdentity } from "../platform/namespaces.ts";
 import type { Clock } from "../platform/time.ts";
 import type { HostLocalDirs } from "./host-local/data-dir.ts";
 
-/** What a store needs to know of the node it runs on. */
 export interface NodeContext {
   readonly clock: Clock;
-  /** Node name recorded with every attachment. */
   readonly node: string;
-  /** The present boot of this machine. */
   readonly bootId: string;
   /** As the kubelet reports it; absent: the same. */
   readonly kernelBootId?: string;
@@ -19,9 +16,7 @@ export interface NodeContext {
   readonly hostLocalDirs?: HostLocalDirs;
   /** Whether something is at a path, whatever hides it from this process; null, or absent: it cannot be told. */
   pathExists?(path: string): boolean | null;
-  /**
-   * A file outside of the state directory that lives until the next boot; absent: the directory alone says what it had.
-   */
+  /** A file outside of the state directory, kept until the next boot; absent: that directory alone says what it had. */
   readonly bootRecord?: string;
   /** Whether an attachment's network namespace is certainly gone. Unknown is false. */
   namespaceGone(netns: NamespaceIdentity): boolean;

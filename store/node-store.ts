@@ -24,10 +24,7 @@ import type {
 
 export type StoreStatus =
   | { readonly kind: "opening" | "ready" | "closed" }
-  /**
-   * Writes fail or the disk is full. Ends by itself when the disk works again; `isReopening`: within a moment, unless
-   * the first attempt to reopen the database shows otherwise.
-   */
+  /** Writes fail or the disk is full, until it works; `isReopening`: in a moment, unless a first attempt fails. */
   | { readonly kind: "faulted"; readonly reason: string; readonly isReopening: boolean }
   /** The database was put aside. Waits for an operator. */
   | { readonly kind: "rebuild-required"; readonly reason: string };
@@ -37,7 +34,6 @@ export interface ReleaseWant {
   readonly address: Address;
   /** Also when it is in use or claimed (docs/decisions/0008). */
   readonly force: boolean;
-  /** Only says what would become of it. */
   readonly dryRun?: boolean;
 }
 
@@ -97,10 +93,7 @@ export interface NetworkNow {
 export interface Networks {
   /** As this node knows them. */
   networks(): Promise<NetworkView[]>;
-  /**
-   * Before somebody looks at networks of a cluster: reads what is published of all of them, unless that was done a
-   * moment ago.
-   */
+  /** Before networks of a cluster are looked at: reads what is published of them, unless that was done a moment ago. */
   look(): Promise<void>;
   /** The free space of a network as this node knows it, to be looked at; null: it has no definition. */
   space(network: string): NetworkNow | null;
@@ -164,7 +157,6 @@ export interface ContentOfClaims extends ClaimsOfVms {
   contentObject(kind: ObjectKind, namespace: string, name: string): ContentObject | null;
 }
 
-/** Claims, definitions and content as applied to a standalone node. */
 export interface Manifests extends ManifestWrites, Pick<ContentOfClaims, "contentObject"> {
   /** The same writes, rolled back: what would become of them. */
   readonly rehearsal: ManifestWrites;
@@ -198,7 +190,6 @@ interface StoreLifecycle {
   housekeeping(nowUs: number): Promise<void>;
 }
 
-/** The whole store of a daemon, whichever implementation. */
 export interface NodeStore extends CniStore, PortStore, IdentityStore, AdminStore, StoreLifecycle {
   readonly reservations: Reservations;
 }

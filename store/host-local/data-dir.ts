@@ -99,7 +99,6 @@ export function hidingMount(path: string, mountinfo: string): string | null {
   return SANDBOX_ROOT.test(over.root) ? over.point : null;
 }
 
-/** What this process can tell of the machine's files. */
 export class MachineSight {
   /** Whether something is at a path, whatever hides it from this process; null: it cannot be told. */
   readonly exists: (path: string) => boolean | null;
@@ -109,10 +108,7 @@ export class MachineSight {
     this.exists = exists;
   }
 
-  /**
-   * The mounts of this process, as in proc(5). Read once: a sandbox is complete when its process starts. Throws
-   * LeaseProblem.
-   */
+  /** The mounts of this process (proc(5)). Read once: a sandbox is complete when it starts. Throws LeaseProblem. */
   mounts(): string {
     try {
       this.#mountinfo ??= readFileSync("/proc/self/mountinfo", "utf8");

@@ -5,7 +5,6 @@ import { formatAddress } from "../../ipam/space/address.ts";
 import { describeLease, type JudgedLease } from "./judged-lease.ts";
 import type { HostLocalTakeover } from "./takeover.ts";
 
-/** Differences between host-local's directories and the recorded allocations, network by network. */
 export async function leaseFindings(takeover: HostLocalTakeover): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const definition of takeover.definitions) {

@@ -2,7 +2,6 @@ import type { LeaseHolder } from "../../ipam/definition/host-local-lease.ts";
 import type { Lease } from "./lease-files.ts";
 import { type LeaseVerdict, leaseHolderOf } from "./lease-store.ts";
 
-/** A lease with the verdict about it. */
 export interface JudgedLease {
   readonly lease: Lease;
   readonly verdict: LeaseVerdict;

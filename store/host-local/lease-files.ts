@@ -21,10 +21,7 @@ const LOOKS_PER_TURN = 200;
 export interface Lease {
   readonly address: Address;
   readonly path: string;
-  /**
-   * Inode and time of the last change; a different one is a different lease. Without the device, whose number may
-   * change.
-   */
+  /** Inode and last change; a different one is a different lease. Without the device, whose number may change. */
   readonly fileId: string;
   /** null: the file names no container (host-local was killed between creating and writing it). */
   readonly holder: LeaseHolder | null;
@@ -40,10 +37,7 @@ export class LeaseProblem extends Error {
   }
 }
 
-/**
- * Changes whenever a file of the directory is created or removed; null when there is no directory. Synchronous: it is
- * called at every ADD and costs microseconds. Throws LeaseProblem.
- */
+/** Changes as files come and go; null: no directory. Synchronous: microseconds at every ADD. Throws LeaseProblem. */
 export function directoryVersion(directory: string): string | null {
   try {
     const found = statSync(directory, { bigint: true, throwIfNoEntry: false });
@@ -55,14 +49,10 @@ export function directoryVersion(directory: string): string | null {
   }
 }
 
-/**
- * The kernel stamps directories with a clock that ticks every 1 to 10 ms: within one tick two changes look like one.
- */
+/** The kernel stamps directories with a clock that ticks every 1 to 10 ms: two changes in a tick look like one. */
 export const TICK_MS_MAX = 50;
 
-/**
- * Leases that no later change of the clock's tick can have changed: written well before the directory's last change.
- */
+/** Leases that no later change in its clock tick can have changed: written well before the directory's last change. */
 export function steadyLeases(leases: readonly Lease[], version: string): Lease[] {
   const [, changedNs = "0"] = version.split(":");
   const steadyNs = BigInt(changedNs) - BigInt(TICK_MS_MAX) * 1_000_000n;
@@ -71,8 +61,7 @@ export function steadyLeases(leases: readonly Lease[], version: string): Lease[]
 
 /**
  * Every lease of a directory, in no order. Files unchanged since `former` are not opened again: a runtime that ends a
- * thousand containers one by one changes the directory a thousand times. Throws LeaseProblem: an unreadable lease may
- * be any container's.
+ * thousand containers changes the directory as often. Throws LeaseProblem: an unreadable lease may be any container's.
  */
 export async function readLeases(clock: Clock, directory: string, former: readonly Lease[] = []): Promise<Lease[]> {
   const names = await readdir(directory).catch((error: unknown) => {

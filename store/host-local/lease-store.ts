@@ -14,9 +14,7 @@ import type { Owner } from "../../ipam/owner.ts";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
 import type { Lease } from "./lease-files.ts";
 
-/** The verdict about a lease of host-local. */
 export type LeaseVerdict =
-  /** The address is free: the lease can be recorded. */
   | { readonly kind: "free" }
   /** Just recorded. */
   | { readonly kind: "taken" }
@@ -24,14 +22,12 @@ export type LeaseVerdict =
   | { readonly kind: "recorded" }
   /** Its container has ended here; only the file is left. */
   | { readonly kind: "ended" }
-  /** Another owner has the address. */
   | { readonly kind: "other"; readonly holder: Owner }
   /** In no subnet of the network, so not ours to allocate. */
   | { readonly kind: "outside" }
   /** The network has no definition, so the address cannot be judged. */
   | { readonly kind: "undefined" };
 
-/** A lease that was recorded. */
 export interface RecordedLease {
   readonly address: Address;
   readonly path: string;
@@ -40,7 +36,6 @@ export interface RecordedLease {
   readonly interface: string;
 }
 
-/** Where leases are recorded. */
 export interface LeaseStore {
   /** Networks that have a definition here. */
   definitions(): readonly NetworkDefinition[];
@@ -54,10 +49,7 @@ export interface LeaseStore {
   remember(network: string, directory: string): Promise<void>;
   /** Changes nothing. */
   judge(definition: NetworkDefinition, lease: Lease): Promise<LeaseVerdict>;
-  /**
-   * Records the free ones of some holders' leases, all at once. May be repeated. The verdicts are in the order of the
-   * holders and of their leases.
-   */
+  /** Records the free ones at once. May be repeated. The verdicts are in the order of the holders and their leases. */
   take(
     definition: NetworkDefinition,
     groups: readonly (readonly [LeaseHolder, readonly Lease[]])[],

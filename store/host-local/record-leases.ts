@@ -9,14 +9,12 @@ import type { LeaseStore, LeaseVerdict } from "./lease-store.ts";
 /** Containers recorded in one transaction: a sync takes longer than all of them, and other requests wait for both. */
 const HOLDERS_PER_TRANSACTION = 100;
 
-/** How far the recording of a directory is. */
 export interface Progress {
   readonly directory: string;
   readonly done: number;
   readonly total: number;
 }
 
-/** Records what is free of a directory's leases, in slices. Those of one container are recorded together. */
 export async function recordLeases(
   { leaseStore, clock }: { readonly leaseStore: Pick<LeaseStore, "take">; readonly clock: Clock },
   definition: NetworkDefinition,
@@ -37,7 +35,6 @@ export async function recordLeases(
   return judged;
 }
 
-/** Why an ADD is not served yet. */
 export function stillRecording(network: string, progress: Progress | undefined): Refusal {
   const { directory = "host-local's directory", done = 0, total = 0 } = progress ?? {};
   const soFar = total === 0 ? "it is being read" : `${done} of ${total} files are recorded`;

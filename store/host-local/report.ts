@@ -10,7 +10,6 @@ import type { HostLocalTakeover } from "./takeover.ts";
 
 /** What happens, or would happen, to one address that was in use before Holdfast. */
 type ImportAction =
-  /** A dry run: it would be recorded. */
   | "would-record"
   | "recorded-now"
   | "recorded-before"

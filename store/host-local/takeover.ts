@@ -21,7 +21,6 @@ import { type Progress, recordLeases, stillRecording } from "./record-leases.ts"
 
 const HOST_LOCAL_DIRS: HostLocalDirs = { standard: HOST_LOCAL_DATA_DIR, allowed: null };
 
-/** A network's directory, as last read. */
 interface DirectoryReading {
   readonly version: string;
   /** When this version was first seen, ms of the monotonic clock. */
@@ -82,9 +81,7 @@ export class HostLocalTakeover {
     this.#log = parts.log;
   }
 
-  /**
-   * The store may be another one now, such as a backup: every directory is read again before an address is allocated.
-   */
+  /** The store may be another one now, such as a backup: every directory is read before an address is allocated. */
   storeOpened(): void {
     this.#openCount += 1;
     this.#readings.clear();
@@ -105,7 +102,6 @@ export class HostLocalTakeover {
     return Promise.all(stale.map((directory) => this.#refresh(definition, directory, false))).then(() => {});
   }
 
-  /** Why what `ensure` waits for takes long. */
   whyWaiting(network: string): Refusal {
     return stillRecording(network, this.#progress.get(network));
   }
@@ -183,7 +179,6 @@ export class HostLocalTakeover {
       .filter((directory) => this.#leaseStore.isInUse(network, directory));
   }
 
-  /** The directory for networks without a `dataDir`. */
   get standardDir(): string {
     return this.#dirs.standard;
   }

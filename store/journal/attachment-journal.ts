@@ -28,10 +28,7 @@ export function repeat(
   return { kind: "attached", attachment, definition, repeat: true, warnings: [] };
 }
 
-/**
- * In Kubernetes: the newest version of what was written for it, 0 if not known; and the row of the ADD that has taken
- * it.
- */
+/** In Kubernetes: the newest version of what was written, 0: not known; and the row of the ADD that has taken it. */
 interface InKubernetes {
   readonly version?: number;
   readonly taking?: TakingRow | null;

@@ -97,7 +97,6 @@ export class AttachmentRows {
     if (path !== row.netns_path) this.#changed(row.network_id);
   }
 
-  /** Updates an earlier record of the same attachment. */
   bringUpToDate(row: AttachmentRow, now: AttachmentRow): void {
     const { ips, boot_id: bootId, boot_us: us, netns_path: path, netns_id: id } = now;
     this.#bringUpToDate.run(ips, bootId, us, path, id, now.netns_witnessed, now.node, now.mac, row.id);

@@ -92,10 +92,7 @@ function quickCheck({ db }: Ledger): unknown {
   }
 }
 
-/**
- * I1 from the rows themselves: the index that is meant to guarantee it leads to each of them. Of two rows with one
- * address it leads to one.
- */
+/** I1 from the rows themselves: the index meant to guarantee it leads to each; of two rows with one address, to one. */
 function* checkUniqueness(ledger: Ledger): Generator<Finding[]> {
   let left = DEVIATIONS_MAX;
   yield* mapAllocations(ledger, (row) => {
@@ -147,10 +144,7 @@ function checkClaim(ledger: Ledger, claim: ClaimRow): Finding[] {
   return findings;
 }
 
-/**
- * I2 and I4: the addresses of an attachment's answer are allocated to its owner, in the form that a repeat would
- * answer.
- */
+/** I2 and I4: the addresses of an attachment's answer are allocated to its owner, in the form of a repeat's answer. */
 function checkAttachments(ledger: Ledger): Generator<Finding[]> {
   return mapAttachments(ledger, (row) => checkAttachment(ledger, row));
 }
@@ -191,10 +185,7 @@ function* checkReasons(ledger: Ledger): Generator<Finding[]> {
   }
 }
 
-/**
- * Bound allocations whose owner has certainly ended: a claim that is gone, or a pod or container, without an
- * attachment. Of those with IDs from the first parameter to the second.
- */
+/** Bound to a gone claim, or a pod or container without an attachment; IDs from the first parameter to the second. */
 export function prepareLeaks(
   db: Database.Database,
   kinds: Readonly<Record<string, OwnerKindRow>> = OWNER_KINDS,

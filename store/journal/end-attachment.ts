@@ -8,11 +8,9 @@ import type { Ledger } from "./ledger.ts";
 import { type AllocationRow, type AttachmentRow, interfaceAddressOf, ownerOf } from "./rows.ts";
 
 /**
- * Ends one attachment and releases the addresses that are no longer needed.
- *
- * A claim keeps its addresses until it is deleted; any other owner loses them with its last attachment. `keep` names an
- * owner that is about to attach again and keeps its addresses; `del` is the stamp of the DEL that ends it, if that is
- * to be remembered.
+ * Ends one attachment and releases the addresses that are no longer needed: a claim keeps its addresses until it is
+ * deleted, any other owner loses them with its last attachment. `keep` names an owner that is about to attach again and
+ * keeps its addresses; `del` is the stamp of the DEL that ends it, if that is to be remembered.
  */
 export function endAttachment(
   ledger: Ledger,
@@ -65,10 +63,7 @@ function retainAllocation(ledger: Ledger, transaction: Transaction, row: Allocat
   transaction.onRollback(space.retain(interfaceAddressOf(row).address));
 }
 
-/**
- * Bound or Retained → Cooling, or free at once if the network has no cool-down. The row keeps its owner, who may take
- * it back.
- */
+/** Bound or Retained → Cooling, or free at once without a cool-down. The row keeps its owner, who may take it back. */
 export function releaseAllocation(ledger: Ledger, transaction: Transaction, row: AllocationRow): void {
   const { clock } = ledger.context;
   const space = ledger.networkById(row.network_id);

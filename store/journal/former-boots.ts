@@ -21,7 +21,6 @@ export function isOfThisNode({ sql, context }: Ledger): boolean {
   return written === undefined || written === context.node;
 }
 
-/** From now on it says whose it is. */
 export function noteNode({ sql, context }: Ledger): void {
   if (sql.meta.get(NODE) === undefined) sql.putMeta.run(NODE, context.node);
 }

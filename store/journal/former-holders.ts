@@ -39,9 +39,7 @@ export function publishedBy({ ips }: { readonly ips: string }): InterfaceAddress
   return (JSON.parse(ips) as string[]).map(parseInterfaceAddress);
 }
 
-/**
- * Where the definition names no gateway, a bridge may be it all the same (isGateway): then the answer's is not judged.
- */
+/** A gateway that the definition does not name may be a bridge's (isGateway): then the answer's is not judged. */
 function answered({ address, gateway }: AnsweredAddress, definition: NetworkDefinition | undefined): HeldState {
   const one = parseInterfaceAddress(address);
   const isNamed = definition?.rangeSets.some(

@@ -16,7 +16,6 @@ export interface Transaction {
   onRollback(undo: () => void): void;
 }
 
-/** What belongs to every commit. */
 export interface CommitHooks {
   /** In the transaction, last before COMMIT. What it throws is a failure of the storage. */
   before(): void;
@@ -125,9 +124,8 @@ export class GroupCommit {
   }
 
   /**
-   * The requests of a batch. A failing one leaves no trace and the others stay: each has a savepoint, for which SQLite
-   * copies every page that the request changes. Where all can be repeated, they are therefore first tried without
-   * savepoints.
+   * A failing request leaves no trace, and the others stay: each has a savepoint, for which SQLite copies every page
+   * that it changes. Where all can be repeated, they are therefore first tried without savepoints.
    */
   #runAll(undos: (() => void)[]): Done[] {
     const batch = this.#queue.slice(0, BATCH_REQUESTS_MAX);
@@ -180,7 +178,6 @@ export class GroupCommit {
   }
 }
 
-/** Runs the jobs in order, until the time for one transaction is over. */
 function runEach(clock: Clock, batch: readonly Job[], run: (job: Job) => Outcome): Done[] {
   const done: Done[] = [];
   const deadlineMs = clock.monotonicMs() + BATCH_WORK_MS_MAX;

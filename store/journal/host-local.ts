@@ -17,7 +17,6 @@ import type { LeaseRow } from "./lease-rows.ts";
 import type { Ledger } from "./ledger.ts";
 import { type AttachmentRow, ownerOf } from "./rows.ts";
 
-/** The verdict about a lease, from this node's rows. */
 export function judgeLease(ledger: Ledger, definition: NetworkDefinition, lease: Lease): LeaseVerdict {
   if (placeOf(definition.rangeSets, lease.address) === null) return { kind: "outside" };
   const space = ledger.networks.get(definition.name);
@@ -120,7 +119,6 @@ function putLease(ledger: Ledger, space: NetworkSpace, holder: LeaseHolder, leas
   });
 }
 
-/** The attachment that stands for the container of leases. */
 function recordLeases(
   ledger: Ledger,
   space: NetworkSpace,
@@ -212,15 +210,11 @@ function isSame(row: LeaseRow, lease: Lease | undefined, attachment: AttachmentR
   return name === "" || row.interface === "" || name === row.interface;
 }
 
-/** A row of a file that named no container. */
 function isUnknownHolder({ address, container_id: id }: LeaseRow): boolean {
   return id === unknownHolder(addressFromBytes(address)).containerId;
 }
 
-/**
- * Carries out the result of sortLeases where this database is the truth. Returns what has ended although its file
- * exists.
- */
+/** Carries out sortLeases where this database is the truth. Returns what has ended although its file exists. */
 export function settleLeases(
   ledger: Ledger,
   transaction: Transaction,
@@ -236,7 +230,6 @@ export function settleLeases(
   return ended;
 }
 
-/** Whether containers that were taken over from the directory are still attached. */
 export function isInUse(ledger: Ledger, network: string, directory: string): boolean {
   const space = ledger.networks.get(network);
   if (space === undefined) return false;
@@ -268,7 +261,6 @@ export function addressesOfRow(row: AttachmentRow | undefined): InterfaceAddress
   return ips.map((ip) => parseInterfaceAddress(ip.address));
 }
 
-/** The address with the mask of its subnet. */
 function placed({ rangeSets }: NetworkDefinition, { address }: Pick<Lease, "address">): InterfaceAddress {
   const place = placeOf(rangeSets, address);
   if (place === null) throw new Error("a lease outside the network's subnets is never taken over");

@@ -29,24 +29,20 @@ export abstract class JournalReader {
     this.directory = directory;
   }
 
-  /** The definition of a network now; undefined: it has none. */
   abstract definition(network: string): NetworkDefinition | undefined;
 
   get status(): StoreStatus {
     return this.directory.status;
   }
 
-  /** See StateDirectory. */
   get isComparable(): boolean {
     return this.directory.isComparable;
   }
 
-  /** See AdminStore. */
   formerHolders(): Promise<FormerHolders> {
     return formerHolders(this.directory, (network) => this.definition(network));
   }
 
-  /** See AdminStore. */
   get historySince(): string | null {
     if (this.directory.status.kind !== "ready") return null;
     const first = this.directory.ledger.sql.firstPeriod.get();
@@ -71,7 +67,6 @@ export abstract class JournalReader {
     return found.slice(0, limit);
   }
 
-  /** The attachment of a container's interface on a network; undefined when there is none. */
   attachment(network: string, containerId: string, interfaceName: string): Attachment | undefined {
     const ledger = this.directory.ledger;
     const space = ledger.networks.get(network);
@@ -79,10 +74,6 @@ export abstract class JournalReader {
     return row && attachmentOf(row, network);
   }
 
-  /**
-   * Attachments of this node that use an address now, on one network or on any. Attachments that have lost an address
-   * to another owner are left out.
-   */
   usersOf(address: Address, network?: string): AddressUser[] {
     const { ledger } = this.directory;
     const space = network === undefined ? undefined : ledger.networks.get(network);
@@ -98,36 +89,30 @@ export abstract class JournalReader {
     }));
   }
 
-  /** The attachments of a container on all networks, oldest first; lost ones are left out as in usersOf. */
   attachmentsOfContainer(containerId: string): Attachment[] {
     return this.#kept(this.directory.ledger.sql.attachmentsOfContainerId.all(containerId));
   }
 
-  /** The attachments of a pod on all networks, oldest first; lost ones are left out as in usersOf. */
   attachmentsOfPod(uid: string): Attachment[] {
     return this.#kept(this.directory.ledger.sql.attachmentsOfPod.all(uid));
   }
 
-  /** The attachments of a network, oldest first; lost ones are left out as in usersOf. */
   usersOfNetwork(network: string): Attachment[] {
     const { ledger } = this.directory;
     const space = ledger.networks.get(network);
     return space ? this.#kept(ledger.sql.attachmentsOfNetwork.all(space.id)) : [];
   }
 
-  /** See NodeStore.watchAttachments. */
   watchAttachments(changed: (network: string | null) => void): void {
     this.directory.watchAttachments(changed);
   }
 
-  /** `mtu` of the plugin's configuration of a network with metadata, as last seen; null: none, or not known. */
   pluginMtu(network: string): number | null {
     const { ledger } = this.directory;
     const space = ledger.networks.get(network);
     return (space && ledger.sql.networkMtu.get(space.id)?.mtu) ?? null;
   }
 
-  /** Stores it when it is another one. */
   async keepPluginMtu(network: string, mtu: number | null): Promise<void> {
     if (this.pluginMtu(network) === mtu) return;
     await this.directory.write((ledger, transaction) => {
@@ -156,7 +141,6 @@ export abstract class JournalReader {
     return space ? ledger.sql.attachmentsOfNetwork.all(space.id).map((row) => attachmentOf(row, network)) : [];
   }
 
-  /** Attachments of this node by network, for networks that have any. */
   attachmentCounts(): Map<string, number> {
     const ledger = this.directory.ledger;
     const rows = ledger.sql.attachmentCounts.all();
@@ -182,10 +166,7 @@ export abstract class JournalReader {
     return whatWasLost(this.directory.ledger);
   }
 
-  /**
-   * Writes a consistent copy while requests go on. Never replaces a file. Resolves with the size in bytes. Each copy is
-   * written to a new file with a random name: two at once do not mix, and no link is followed.
-   */
+  /** Never replaces a file. Written to a new one with a random name first: two do not mix, no link is followed. */
   async backup(path: string): Promise<number> {
     const ledger = this.directory.ledger;
     if (existsSync(path)) throw fileExists(path);

@@ -10,7 +10,6 @@ export interface LeaseRow {
   readonly interface: string;
 }
 
-/** The tables of what was taken over from host-local. */
 export class LeaseRows {
   readonly #directories: Database.Statement<[], { network: string; directory: string }>;
   readonly #remember: Database.Statement<[number, string]>;
@@ -21,10 +20,7 @@ export class LeaseRows {
   readonly #nameless: Database.Statement<[string], LeaseRow>;
   readonly #nameAllocations: Database.Statement<[string, number, number, string]>;
   readonly #nameLeases: Database.Statement<[string, number, string]>;
-  /**
-   * Some file may lack its interface, as those of a host-local before 0.8. Every ADD checks this, and most nodes have
-   * none.
-   */
+  /** Some file may lack its interface, as of a host-local before 0.8. Every ADD checks this; most nodes have none. */
   #mayHaveNameless: boolean;
 
   constructor(db: Database.Database) {
@@ -84,7 +80,6 @@ export class LeaseRows {
     this.#nameLeases.run(interfaceName, networkId, containerId);
   }
 
-  /** The files of a container that do not name their interface. */
   namelessOf(containerId: string): LeaseRow[] {
     return this.#mayHaveNameless ? this.#nameless.all(containerId) : [];
   }

@@ -14,10 +14,7 @@ import { prepareStatements, type Statements } from "./statements.ts";
 /** Rows read at once when a network's pools are built: limits the time of one step. */
 const STORED_PAGE_ROWS = 5_000;
 
-/**
- * One opened database with its statements, and the free space of its networks in memory. Discarded when the database is
- * reopened.
- */
+/** One opened database, and the free space of its networks in memory. Discarded when the database is reopened. */
 export class Ledger {
   readonly db: Database.Database;
   readonly sql: Statements;

@@ -36,10 +36,7 @@ async function loadPools(ledger: Ledger, space: NetworkSpace, definition: Networ
   if (definition !== null) space.adopt(definition, loader.finish());
 }
 
-/**
- * Fills pools. The newest allocation of each goes in last, so that the search continues behind it as before the
- * restart.
- */
+/** Fills pools. The newest allocation of each goes in last: the search continues behind it as before the restart. */
 class PoolLoader {
   readonly #pools: readonly Pool[];
   readonly #definition: NetworkDefinition | null;
@@ -70,10 +67,7 @@ class PoolLoader {
   }
 }
 
-/**
- * The definition of a network according to the store: its oldest applied manifest, else the runtime's last
- * configuration.
- */
+/** The definition of a network in the store: its oldest applied manifest, else the runtime's last configuration. */
 export function readDefinition(
   ledger: Ledger,
   network: string,

@@ -204,10 +204,7 @@ const MIGRATIONS: readonly string[] = [
 
 export const SCHEMA_VERSION = MIGRATIONS.length;
 
-/**
- * Brings the schema to the present version, each step in its own transaction. Throws when another release has written
- * the file.
- */
+/** Brings the schema up to date, each step in its own transaction. Throws when another release has written the file. */
 export function migrate(db: Database.Database): void {
   const found = db.pragma("user_version", { simple: true }) as number;
   if (found > SCHEMA_VERSION) {

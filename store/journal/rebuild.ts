@@ -15,7 +15,6 @@ import { prepareStatements } from "./statements.ts";
 
 const COPY_BLOCK_BYTES = 1 << 20;
 
-/** A copy of a backup, in the state directory. */
 const COPY_FILE = "holdfast.db.rebuilding";
 
 type Rebuilder = Pick<Asider, "clock" | "notes">;
@@ -37,10 +36,7 @@ export function replaceSound(directory: string, source: NewDatabase | null, rebu
   return whileLocked(directory, () => replaceFiles(directory, source, rebuilder));
 }
 
-/**
- * Whether a database could be rebuilt from a file of the state directory: tried with a copy, for which the reserve
- * makes room.
- */
+/** Whether a database could be rebuilt from a file of the state directory: tried with a copy, in the reserve's room. */
 export function isSound(databasePath: string, clock: Clock, reserve: Pick<DiskReserve, "spend">): boolean {
   const directory = dirname(databasePath);
   const { bavail, bsize } = statfsSync(directory);
@@ -81,8 +77,7 @@ export function whatWasLost({ sql, context }: Ledger): string[] {
 
 /**
  * A verified and durable copy of a backup in the state directory, as a database of its own. The backup may have a
- * write-ahead log where SQLite looks for it: of a database that was copied while it was open, or put aside. Throws
- * RefusalError.
+ * write-ahead log where SQLite looks for it: of a database copied while it was open, or put aside. Throws RefusalError.
  */
 export function copyOf(directory: string, backup: string, clock: Clock): NewDatabase {
   if (!existsSync(backup))

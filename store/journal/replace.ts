@@ -52,10 +52,7 @@ export function replacementOf(
   return copy;
 }
 
-/**
- * Updates a copy of a backup with the containers that run now, before the copy becomes the database. Throws
- * RefusalError IN_USE with the containers for which that is impossible.
- */
+/** Updates the copy with the containers that run now. Throws RefusalError IN_USE with those for which it cannot be. */
 function carryRunning(ledger: Ledger, copy: string): void {
   const db = new Database(copy, nativeBinding());
   try {
@@ -102,16 +99,13 @@ function carryDels(ledger: Ledger, past: Ledger, transaction: Transaction): void
   }
 }
 
-/**
- * Copies today's host-local state: which directories are followed, and which file belongs to which running container.
- */
+/** Copies today's host-local state: directories that are followed, and files of running containers. */
 function carryLeases(ledger: Ledger, past: Ledger, running: readonly AttachmentRow[]): void {
   const carried = new Set(running.map((row) => keyOf(ledger, row)));
   const isForced = forcedReleases(ledger);
   for (const then of past.networks.values()) {
     for (const lease of past.leases.ofNetwork(then.id)) {
-      // The file of a forcibly released address was removed by Holdfast itself: no evidence that its container has
-      // ended.
+      // The file of a forcibly released address was removed by Holdfast: no evidence that its container has ended.
       if (carried.has(keyOf(past, lease)) || isForced(then.name, lease)) past.leases.delete(lease);
     }
     const now = ledger.networks.get(then.name);

@@ -5,7 +5,6 @@ import { addressFromBytes, formatAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { isoTime } from "../../platform/time.ts";
 
-/** Columns that name an owner, in every table that has one. */
 export interface OwnerColumns {
   readonly owner_kind: Owner["kind"];
   readonly owner_uid: string;
@@ -69,13 +68,11 @@ export type AttachmentRow = UseRow<"held">;
 export type TakingRow = UseRow<"taking">;
 /** What a container has stopped using and the API server is to be told of, for the first time or once more. */
 export type OwedRow = UseRow<"leaving" | "gone">;
-/** What an ADD and a DEL ask of what is over. */
 export type OverRow = Pick<
   OwedRow,
   "id" | "phase" | "network_id" | "ips" | "boot_id" | "boot_us" | "deleted" | "again"
 >;
 
-/** The columns of OwnerColumns, for statements. */
 export const OWNER = "owner_kind, owner_uid, owner_interface, owner_namespace, owner_name";
 
 /** Conditions of the partial indexes, in the words by which SQLite recognises them. */
@@ -83,7 +80,6 @@ export const LIVE = "(phase = 'taking' OR phase = 'held')";
 export const OVER = "(phase = 'leaving' OR phase = 'gone')";
 export const OWED = "(phase = 'leaving' OR again = 1)";
 
-/** The columns that identify the user of an address. */
 export type UserRow = OwnerColumns & PodColumns & Pick<AttachmentRow, "network_id" | "container_id">;
 
 export interface ClaimRow {
@@ -105,7 +101,6 @@ export interface ClaimRow {
   readonly version: number;
 }
 
-/** An applied Secret or ConfigMap. */
 export interface ContentRow {
   readonly namespace: string;
   readonly kind: "Secret" | "ConfigMap";
@@ -153,18 +148,12 @@ export interface DefinitionRow {
   readonly manifest: string;
 }
 
-/**
- * An SQL condition: the owner is of one of these kinds. OR instead of IN, for which SQLite builds a table at every
- * insert.
- */
+/** SQL: the owner is of one of these kinds. OR instead of IN, for which SQLite builds a table at every insert. */
 export function kindIs(kinds: readonly string[], column = "owner_kind"): string {
   return `(${kinds.map((kind) => `${column} = '${kind}'`).join(" OR ") || "FALSE"})`;
 }
 
-/**
- * An SQL condition: the owner is of none of these kinds. Each kind is a term of its own, by which SQLite recognises the
- * condition of a partial index.
- */
+/** SQL: the owner is of none of these kinds, each a term: so SQLite recognises the condition of a partial index. */
 export function kindIsNot(kinds: readonly string[], column = "owner_kind"): string {
   return kinds.map((kind) => `${column} <> '${kind}'`).join(" AND ") || "TRUE";
 }
@@ -202,7 +191,6 @@ export function cidrTextOf(row: { address: Buffer; prefix_length: number }): str
   return formatInterfaceAddress(interfaceAddressOf(row));
 }
 
-/** The addresses of a use. */
 export function addressesOf({ ips }: Pick<UseRow, "ips">): InterfaceAddress[] {
   return (JSON.parse(ips) as AnsweredAddress[]).map(({ address }) => parseInterfaceAddress(address));
 }

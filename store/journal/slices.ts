@@ -28,7 +28,6 @@ export async function* inSlices<Slice>(
   }
 }
 
-/** A statement that reads some rows after a position. */
 interface SliceQuery<Position extends unknown[], Row> {
   iterate(...parameters: [...Position, limit: number]): IterableIterator<Row>;
 }
@@ -80,7 +79,6 @@ export function mapAttachments<Result>(
   );
 }
 
-/** The same for allocations. */
 export function mapAllocations<Result>(
   { sql }: Ledger,
   map: (row: AllocationRow) => readonly Result[],

@@ -34,16 +34,12 @@ import { RowIds } from "./rows.ts";
 /** Pause before another attempt to reopen the database, ms. */
 const REOPEN_PAUSE_MS = 1_000;
 
-/**
- * A state directory in use: its database while it is open, and how it is reopened after a fault. Reads and writes get
- * the present ledger, or a StorageAway while there is none.
- */
+/** A state directory in use: its database, reopened after a fault. While there is none, its users get a StorageAway. */
 export class StateDirectory {
   readonly path: string;
   readonly #context: NodeContext;
   readonly #log: StoreLog;
   readonly #reserve: DiskReserve;
-  /** How its database is opened, put aside and replaced. */
   readonly #options: OpenOptions;
   readonly #journalOnly: boolean;
   readonly #ids = new RowIds();
@@ -60,8 +56,7 @@ export class StateDirectory {
   /**
    * `journalOnly`: the truth is elsewhere. Attachments of earlier boots are not ended here, because the API knows
    * better; a damaged database is put aside and a new one begun without asking; and commits survive the end of the
-   * process but not a power failure, because only checkpoints are synced: from `relaxSync` on.
-   * See docs/decisions/0081.
+   * process but not a power failure, because only checkpoints are synced: from `relaxSync` on. See docs/decisions/0081.
    */
   constructor(
     directory: string,
@@ -96,9 +91,8 @@ export class StateDirectory {
   }
 
   /**
-   * Opens the database, loads what memory needs and ends the attachments of earlier boots; reads and writes wait until
-   * all of that is done. Throws when another daemon has the directory or it cannot be used at all; nothing is left open
-   * then.
+   * Opens the database, loads what memory needs and ends attachments of earlier boots; reads and writes wait for that.
+   * Throws when another daemon has the directory or it cannot be used at all; nothing is left open then.
    */
   async open(): Promise<void> {
     let file: OpenDatabase;
@@ -191,7 +185,6 @@ export class StateDirectory {
     }
   }
 
-  /** See NodeStore.watchAttachments. */
   watchAttachments(changed: (network: string | null) => void): void {
     this.#attachmentWatchers.push(changed);
   }
@@ -208,16 +201,12 @@ export class StateDirectory {
     return this.#reserve.kept ? null : `the disk under ${this.path} is full`;
   }
 
-  /** Checks whether a full disk has space again. */
   tryRoom(): void {
     if (this.#status.kind !== "ready" || this.#reserve.kept || !this.#reserve.restore()) return;
     this.#log.info("the disk has room again; ADD is served");
   }
 
-  /**
-   * Whether the state is reliable about which containers run: a rebuild compares them with the backup. Throws
-   * StorageAway.
-   */
+  /** Whether it tells reliably which containers run: a rebuild compares them with a backup. Throws StorageAway. */
   get isComparable(): boolean {
     return this.#status.kind !== "rebuild-required" && checkDatabase(this.ledger).length === 0;
   }

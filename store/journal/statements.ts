@@ -38,9 +38,7 @@ export function prepareStatements(db: Database.Database) {
     ),
     deleteDefinition: run<[string, string]>("DELETE FROM definitions WHERE namespace = ? AND name = ?"),
 
-    /**
-     * Insert-if-absent: a Bound or Retained row is left as it is and nothing changes; a Cooling one may be taken over.
-     */
+    /** Insert-if-absent: nothing changes where the row is Bound or Retained; a Cooling one may be taken over. */
     insertAllocation: run<
       [number, Buffer | Uint8Array, number, string, string, string, string, string, number, number]
     >(
@@ -52,7 +50,6 @@ export function prepareStatements(db: Database.Database) {
          state = 'Bound', adopted = excluded.adopted, since_ms = excluded.since_ms
        WHERE allocations.state = 'Cooling'`,
     ),
-    /** An allocation passes to the owner that succeeds its former one. */
     passAllocation: run<[string, number, number]>(
       "UPDATE allocations SET owner_uid = ?, adopted = 0, since_ms = ? WHERE id = ?",
     ),
@@ -98,14 +95,12 @@ export function prepareStatements(db: Database.Database) {
       "SELECT * FROM allocations WHERE id > ? ORDER BY id LIMIT ?",
     ),
     lastAllocationId: get<[], { id: number | null }>("SELECT max(id) AS id FROM allocations"),
-    /** The ID that is so many rows ahead. */
     allocationIdAhead: get<[number, number], { id: number }>(
       "SELECT id FROM allocations WHERE id >= ? ORDER BY id LIMIT 1 OFFSET +?",
     ),
     retainAllocation: run<[number, number, number]>(
       "UPDATE allocations SET state = 'Retained', since_ms = ?, retained_until_ms = ? WHERE id = ?",
     ),
-    /** A Retained allocation goes to a claim of the name that had it. */
     rebindAllocation: run<[string, number, number, number]>(
       `UPDATE allocations SET state = 'Bound', retained_until_ms = NULL, owner_uid = ?, adopted = ?, since_ms = ?
        WHERE id = ? AND state = 'Retained'`,

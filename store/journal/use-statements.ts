@@ -14,7 +14,6 @@ import {
   type UserRow,
 } from "./rows.ts";
 
-/** How statements are prepared, of the types of their parameters and rows. */
 export function preparing(db: Database.Database) {
   return {
     // From 3.54 on SQLite prepares a statement with ORDER BY, LIMIT or an aggregate anew at every execution where it
@@ -27,7 +26,6 @@ export function preparing(db: Database.Database) {
 /** Attachments of these kinds are found by their container ID. */
 const CONTAINER_KINDS = kindsThat((kind) => kind.isContainer);
 const TAKING = `phase = 'taking' AND ${LIVE}`;
-/** The attachments: what is in use. */
 const HELD = `uses WHERE phase = 'held' AND ${LIVE}`;
 /** Through the open periods of the history, of which an address has few: attachments have no index by address. */
 function users(condition: string): string {
@@ -41,7 +39,6 @@ function users(condition: string): string {
       AND uses.phase = 'held' AND ${LIVE} AND uses.lost = 0`;
 }
 
-/** The statements about uses: what is being taken, held and given back. */
 export function prepareUseStatements(db: Database.Database) {
   const { get, run } = preparing(db);
   return {
@@ -53,7 +50,6 @@ export function prepareUseStatements(db: Database.Database) {
     ),
     attachmentsOfContainerId: get<[string], AttachmentRow>(`SELECT * FROM ${HELD} AND container_id = ? ORDER BY id`),
     attachmentsOfPod: get<[string], AttachmentRow>(`SELECT * FROM ${HELD} AND pod_uid = ? ORDER BY id`),
-    /** Who uses an address now, on one network or on any. */
     usersOfAddress: get<[Buffer | Uint8Array], UserRow>(users("")),
     usersOnNetwork: get<[Buffer | Uint8Array, number], UserRow>(users("AND history.network_id = ?")),
     /** Not for containers: see `attachmentsOf`. */
@@ -82,11 +78,9 @@ export function prepareUseStatements(db: Database.Database) {
     attachmentsWithMac: get<[], AttachmentRow>(`SELECT * FROM ${HELD} AND mac IS NOT NULL AND lost = 0 ORDER BY id`),
     lostCount: get<[], { n: number }>(`SELECT count(*) AS n FROM ${HELD} AND lost = 1`),
 
-    /** What is over of a container's interface, on any network. */
     over: get<[string, string], OverRow>(
       `SELECT id, phase, network_id, ips, boot_id, boot_us, deleted, again FROM uses WHERE ${OVER} AND container_id = ? AND interface = ? ORDER BY id`,
     ),
-    /** The newest DEL of it. */
     markDeleted: run<[string, number, number]>("UPDATE uses SET deleted = 1, boot_id = ?, boot_us = ? WHERE id = ?"),
     insertGone: run<[number, number | null, string, string, string, number]>(
       `INSERT INTO uses (id, phase, network_id, container_id, interface, boot_id, boot_us, deleted)

@@ -9,16 +9,12 @@ import type { Transaction } from "./group-commit.ts";
 import type { Ledger } from "./ledger.ts";
 import { type AttachmentRow, addressesOf, ownerOf, type TakingRow } from "./rows.ts";
 
-/**
- * What an ADD is about to reserve: its row, and what an earlier ADD of the same key, whose outcome is unknown, may have
- * reserved.
- */
+/** What an ADD is about to reserve, and what an earlier ADD of its key, of unknown outcome, may have reserved. */
 export interface Taking {
   readonly id: number;
   readonly earlier: readonly InterfaceAddress[];
 }
 
-/** Begins to take: the addresses that this ADD is about to reserve, and for whom. */
 export function take(
   ledger: Ledger,
   transaction: Transaction,

@@ -52,10 +52,7 @@ export function applyClaim(ledger: Ledger, transaction: Transaction, applied: Ap
   return "configured";
 }
 
-/**
- * Whether a claim has the address, with whichever prefix length: a manifest may be older than the network's present
- * one.
- */
+/** Whether a claim has the address, at any prefix length: a manifest may be older than the network's present one. */
 function isOneOf(ip: string, ips: readonly string[]): boolean {
   const { address } = parseInterfaceAddress(ip);
   return ips.some((other) => sameAddress(parseInterfaceAddress(other).address, address));

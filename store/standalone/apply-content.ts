@@ -12,10 +12,7 @@ const OBJECTS_MAX = 4_096;
 /** Of one node, all values: what a backup can be copied with in a second or two. */
 const TOTAL_BYTES_MAX = 256 << 20;
 
-/**
- * Creates or changes a Secret or ConfigMap (docs/decisions/0042). Throws RefusalError when the node keeps too much
- * already.
- */
+/** Creates or changes a Secret or ConfigMap (docs/decisions/0042). Throws RefusalError when the node keeps too much. */
 export function applyContent(ledger: Ledger, applied: AppliedContent): ApplyAction {
   const { sql, context } = ledger;
   const { namespace, kind, name, bytes } = applied;
@@ -66,7 +63,6 @@ export function contentOf({ kind, namespace, name, labels, data }: ContentRow): 
   return { kind, namespace, name, labels: JSON.parse(labels), data: JSON.parse(data) };
 }
 
-/** Everything but the values. */
 export async function contentViews(directory: { readonly ledger: Ledger }): Promise<ContentView[]> {
   const users = new Map<string, string[]>();
   const named = (claim: ClaimRow) =>
@@ -90,7 +86,6 @@ export async function contentViews(directory: { readonly ledger: Ledger }): Prom
   }));
 }
 
-/** The keys of what a claim names. */
 function contentOfClaim(claim: ClaimRow): Set<string> {
   const annotations = new Map(Object.entries(contentAnnotations(annotationsOf(claim))));
   return new Set(referencesIn([annotations]).map(({ kind, name }) => keyOf({ ...claim, kind, name })));

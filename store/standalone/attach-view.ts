@@ -13,7 +13,6 @@ import type { Ledger } from "../journal/ledger.ts";
 import { type AllocationRow, type ClaimRow, describeHolding, interfaceAddressOf, ownerOf } from "../journal/rows.ts";
 import { isOvertaken } from "../journal/uses.ts";
 
-/** A claim that was applied to this node. */
 export class StoredClaim implements KnownClaim {
   readonly row: ClaimRow;
   readonly ips: readonly string[];
@@ -198,7 +197,6 @@ export class StandaloneView implements AttachView<JournalAttachment, StoredClaim
   }
 }
 
-/** An allocation in the form of a decision. */
 export function heldOf(row: AllocationRow): HeldAddress {
   const state = row.state === "Bound" ? "bound" : "cooling";
   return { ...interfaceAddressOf(row), state, adopted: row.adopted === 1 };

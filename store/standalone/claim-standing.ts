@@ -6,10 +6,7 @@ import type { Ledger } from "../journal/ledger.ts";
 import { inSlices, mapClaims } from "../journal/slices.ts";
 import type { StateDirectory } from "../journal/state-directory.ts";
 
-/**
- * Tells claims when their network was changed under them: after each change, and once after a start, every claim of the
- * network is compared with the definition, and its condition follows.
- */
+/** After each change of a network, and after a start, its claims are compared with it; their conditions follow. */
 export class ClaimStanding {
   readonly #directory: StateDirectory;
   readonly #told: (count: number) => void;
@@ -56,7 +53,6 @@ function standingOf(
   return condition && mergeCondition(conditions, condition);
 }
 
-/** Returns whether the claim was told something. */
 function tell(ledger: Ledger, uid: string): boolean {
   const claim = ledger.sql.claimByUid.get(uid);
   const conditions = claim === undefined ? null : standingOf(ledger, claim);

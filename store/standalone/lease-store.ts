@@ -5,7 +5,6 @@ import type { LeaseStore, LeaseVerdict, RecordedLease } from "../host-local/leas
 import { isInUse, judgeLease, settleLeases, takeLeases } from "../journal/host-local.ts";
 import type { StateDirectory } from "../journal/state-directory.ts";
 
-/** host-local's leases where SQLite is the truth. */
 export class SqliteLeaseStore implements LeaseStore {
   readonly #directory: StateDirectory;
 

@@ -9,7 +9,6 @@ import { applyContent, deleteContent } from "./apply-content.ts";
 import { applyDefinition, deleteDefinition } from "./apply-definition.ts";
 import { releaseAddress } from "./release.ts";
 
-/** Ends a rehearsal. */
 class RollBack extends Error {}
 
 /** What would become of objects: everything is carried out, and rolled back. */
@@ -20,7 +19,6 @@ export class Rehearsal implements ManifestWrites {
     this.#directory = directory;
   }
 
-  /** Runs work as `write` does, and rolls it back in the database and in memory. */
   async #run<T>(work: (ledger: Ledger, transaction: Transaction) => T): Promise<T> {
     const done: { value: T }[] = [];
     try {

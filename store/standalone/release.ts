@@ -13,8 +13,7 @@ import type { ReleaseOutcome } from "../node-store.ts";
 
 /**
  * An operator releases an address. While it is in use (an attachment, or a claim that exists) this is refused, unless
- * forced; then everything that its owner holds on this network is released with it, so that no owner keeps a part.
- * See docs/decisions/0008.
+ * forced; then all that its owner holds on this network is released: no owner keeps a part. See docs/decisions/0008.
  */
 export function releaseAddress(
   ledger: Ledger,

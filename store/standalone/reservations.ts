@@ -16,7 +16,6 @@ import { heldOf } from "./attach-view.ts";
 import { openHolding } from "./claim-status.ts";
 import { reserve } from "./reserve.ts";
 
-/** Reservations as rows without an attachment. */
 export class SqliteReservations implements Reservations {
   readonly #directory: StateDirectory;
   readonly #hostLocal: Pick<HostLocalTakeover, "ensure">;
@@ -44,7 +43,6 @@ export class SqliteReservations implements Reservations {
   }
 }
 
-/** One reservation inside a transaction: reads, decides, writes. */
 function reserveFor(ledger: Ledger, transaction: Transaction, want: ReserveWant): ReserveOutcome {
   const { owner, network, request } = want;
   const { context, sql } = ledger;
@@ -104,7 +102,6 @@ function releaseAll(ledger: Ledger, transaction: Transaction, owner: Owner): Own
   return { kind: "released", addresses };
 }
 
-/** What the owner has on a network, and what it takes over. */
 function rowsOf(ledger: Ledger, space: NetworkSpace, owner: Owner): AllocationRow[] {
   const { kind, uid, interface: interfaceName, namespace, name } = owner;
   if (OWNER_KINDS[kind].succeededByName) {

@@ -66,10 +66,7 @@ import { Rehearsal } from "./rehearsal.ts";
 import { releaseAddress } from "./release.ts";
 import { SqliteReservations } from "./reservations.ts";
 
-/**
- * The durable truth of one node without Kubernetes: `Allocations` over SQLite, with the claims and definitions applied
- * to it and the journal of attachments and history in the same file and the same transactions.
- */
+/** `Allocations` over SQLite, with applied claims and definitions, attachments and history in the same transactions. */
 export class SqliteStore extends JournalReader implements NodeStore, Manifests, ContentOfClaims {
   readonly hostLocal: HostLocalTakeover;
   readonly reservations: Reservations;
@@ -98,7 +95,6 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     });
   }
 
-  /** See StateDirectory.open. */
   open(): Promise<void> {
     return this.directory.open();
   }
@@ -250,7 +246,6 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     return [...(await checkLedger(this.directory)), ...(await leaseFindings(this.hostLocal))];
   }
 
-  /** The owner of an address; null: it is free. */
   async holderOf(network: string, address: Address): Promise<Owner | null> {
     const ledger = this.directory.ledger;
     const space = ledger.networks.get(network);
@@ -258,26 +253,22 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     return row?.state === "Bound" ? ownerOf(row) : null;
   }
 
-  /** Ends an attachment that was read before, unless it has been requested again since. */
   endAttachment(attachment: Attachment, reason: EndReason, olderThan?: Stamp): Promise<boolean> {
     if (olderThan && !isBefore(attachment.stamp, olderThan, this.#context.bootId)) return Promise.resolve(false);
     const which = { id: attachment.id, boot_us: attachment.stamp.us };
     return this.directory.write((ledger, transaction) => endById(ledger, transaction, which, reason));
   }
 
-  /** The applied definition of a network and its manifest; undefined when the runtime's configuration counts. */
   appliedDefinition(network: string): { definition: NetworkDefinition; by: string } | undefined {
     const space = this.directory.ledger.networks.get(network);
     if (!space || space.appliedBy === null || space.definition === null) return undefined;
     return { definition: space.definition, by: space.appliedBy };
   }
 
-  /** See definitionSources. */
   definitionSources(): ReturnType<typeof definitionSources> {
     return definitionSources(this.directory.ledger);
   }
 
-  /** The definition of a network now; undefined: it has none. */
   definition(network: string): NetworkDefinition | undefined {
     return this.directory.ledger.networks.get(network)?.definition ?? undefined;
   }

@@ -20,7 +20,6 @@ import {
 
 /** The database cannot be trusted; it has been put aside and the operator must choose how to go on. */
 export class RebuildRequiredError extends Error {
-  /** The command line with which the operator goes on. */
   readonly command: string;
 
   /** `usable`: the path of a database that may be rebuilt from; null: there is none. */
@@ -33,7 +32,6 @@ export class RebuildRequiredError extends Error {
   }
 }
 
-/** Who puts the files of a database aside. */
 export interface Asider {
   readonly clock: Clock;
   readonly notes: Notes;
@@ -94,10 +92,7 @@ function contentOf(path: string): string {
   }
 }
 
-/**
- * What is no file where Holdfast has one, and a journal of SQLite's that Holdfast's databases never have, would stop
- * every start.
- */
+/** What is no file where Holdfast has one, or a journal of SQLite's, which its databases never have, stops a start. */
 export function renameOddFiles(
   directory: string,
   { clock, log }: Pick<Asider, "clock"> & { readonly log: StoreLog },
@@ -111,10 +106,7 @@ export function renameOddFiles(
   }
 }
 
-/**
- * Puts another database (`source`, or with null an empty one) in place of a sound one. Returns under which names that
- * is kept.
- */
+/** Puts `source`, or with null an empty database, in place of a sound one. Returns under which names that is kept. */
 export function replaceFiles(
   directory: string,
   source: NewDatabase | null,
@@ -127,7 +119,6 @@ export function replaceFiles(
   return kept;
 }
 
-/** A file that is to become the database. */
 export interface NewDatabase {
   readonly path: string;
   readonly progress: Progress;
@@ -161,10 +152,7 @@ function suffixOf(why: string, clock: Clock): string {
   return `${why}-${isoTimeMs(clock.wallMs()).replaceAll(/[:.]/g, "-")}`;
 }
 
-/**
- * Returns the names of the database and its log. The log comes to be where SQLite looks for it, if it belongs to the
- * database.
- */
+/** Returns the names of the database and its log, which comes to be where SQLite looks for it if it belongs to it. */
 function renameAside(directory: string, name: string): string[] {
   const [file, log] = [join(directory, DATABASE_FILE), join(directory, LOG_FILE)];
   const kept: string[] = [];

@@ -33,16 +33,13 @@ import { DATABASE_FILE, LOCK_FILE, REBUILD_MARKER } from "./state-files.ts";
 /** How long a daemon is waited for that looks at the lock, or is giving it up, ms. */
 const LOCK_MS_MAX = 100;
 
-/** Another daemon holds the state directory. */
 class StateInUseError extends Error {}
 
 /**
  * Opens the database of a state directory for this process alone, compares it with what was answered from it, and
- * brings its schema up to date.
- *
- * Throws StateInUseError when another process has it, RebuildRequiredError when it is damaged (its files are then
- * renamed, never deleted), and an Error with the `code` of SQLite or the file system when the directory cannot be used.
- * See docs/decisions/0002 and 0050.
+ * brings its schema up to date. Throws StateInUseError when another process has it, RebuildRequiredError when it is
+ * damaged (its files are then renamed, never deleted), and an Error with the `code` of SQLite or the file system when
+ * the directory cannot be used. See docs/decisions/0002 and 0050.
  */
 export function openDatabase(directory: string, options: OpenOptions): OpenDatabase {
   try {
@@ -109,8 +106,7 @@ function lockDirectory(directory: string): () => void {
       const { code, message } = error as { code?: string; message: string };
       throw Object.assign(new Error(`${path} cannot be locked: ${message}`), { code });
     }
-    // Whoever had it has removed it meanwhile, and another one may have another file. An open file's number is not
-    // given again.
+    // Whoever had it has removed it, and another may have another file. An open file's number is not given again.
     db.close();
   }
 }
@@ -211,10 +207,7 @@ function openSole(
   }
 }
 
-/**
- * Counts this opening as a commit, so that no copy of before it is taken for what comes after. Returns how far the
- * database is now.
- */
+/** Counts this opening as a commit: no copy of before is taken for what comes after. Returns how far it is now. */
 function begin(db: Database.Database, found: Progress | null, { notes, clock, migrate }: OpenOptions): Progress {
   const id = found?.id ?? clock.randomBytes(16).toString("hex");
   // Whoever finds these notes and no such database knows that nothing was answered from it.

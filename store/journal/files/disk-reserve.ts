@@ -15,10 +15,7 @@ export function isDiskFull(error: unknown): boolean {
   return code === "SQLITE_FULL" || code === "ENOSPC";
 }
 
-/**
- * A file that only takes up space. When the disk is full it is deleted: ADDs are refused, and DELs go on in the freed
- * space. When there is space again, the file is written again and ADDs are served.
- */
+/** Only takes up space. On a full disk it is deleted: ADDs are refused, DELs go on, until it can be written again. */
 export class DiskReserve {
   readonly #path: string;
   #kept: boolean;
@@ -28,7 +25,6 @@ export class DiskReserve {
     this.#kept = this.#isThere() || this.restore();
   }
 
-  /** Whether the reserve exists. */
   get kept(): boolean {
     return this.#kept;
   }

@@ -36,7 +36,6 @@ export class FileWatch {
     return this.#displaced;
   }
 
-  /** Has the log copied when it is full. */
   copyFullLog(): void {
     if (this.#file.isLogFull) this.#clock.immediate(() => this.#act(() => this.#file.copyLog()));
   }

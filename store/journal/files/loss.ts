@@ -20,13 +20,11 @@ export class DamageError extends Error {
   }
 }
 
-/** How a database was written. */
 export interface Durability {
   /** Its commits do not outlive the end of the machine: docs/decisions/0081. */
   readonly isRelaxed: boolean;
 }
 
-/** What the files of a closed database are. */
 export interface FilesFound {
   /** null: nothing was ever answered from it. */
   readonly progress: Progress | null;
@@ -58,7 +56,6 @@ const NEW: FilesFound = { progress: null, copied: 0, sums: null, isLogForeign: f
 
 /**
  * Compares the files of a closed database with what was answered from it: docs/decisions/0050. Throws DamageError.
- *
  * Nothing may have the database open in this process: closing a file ends the locks that SQLite has on it.
  */
 export function compareWithAnswered(directory: string, notes: Notes, { isRelaxed }: Durability): FilesFound {

@@ -1,7 +1,4 @@
-/**
- * File systems on which SQLite's locks and write-ahead log do not work (statfs f_type, linux/magic.h and the file
- * systems' own sources).
- */
+/** File systems on which SQLite's locks and log do not work (statfs f_type, linux/magic.h, their own sources). */
 const NETWORK_FILESYSTEMS: ReadonlyMap<number, string> = new Map([
   [0x6969, "nfs"],
   [0x517b, "smb"],

@@ -24,10 +24,7 @@ const RECORD_BYTES = 512;
 export interface Note extends Progress {
   /** Commits that are in the database file itself. */
   readonly copied: number;
-  /**
-   * CRC-32 of the sums of the file's pages; null: not known, and only SQLite's own check can tell whether the file is
-   * sound.
-   */
+  /** CRC-32 of the sums of the file's pages; null: not known, so only SQLite's own check tells whether it is sound. */
   readonly sums: number | null;
 }
 
@@ -37,15 +34,11 @@ interface Written extends Note {
   readonly directory: string;
 }
 
-/** The newest of the notes, and whether it was written in the present boot. */
 export interface LatestNote extends Note {
   readonly isOfThisBoot: boolean;
   /** Another sound note is of another database, and nothing says which of them was here. */
   readonly isContested: boolean;
-  /**
-   * The file outside of the state directory, where that one alone has come so far; null: the directory's own notes say
-   * so.
-   */
+  /** The file outside of the state directory, if that alone has come so far; null: the directory's notes say so. */
   readonly rememberedBy: string | null;
 }
 
@@ -144,9 +137,7 @@ export class Notes {
       });
   }
 
-  /**
-   * The database file is about to be written by others than us: it is compared with no sums until it is opened again.
-   */
+  /** Others are about to write the database file: it is compared with no sums until it is opened again. */
   forgetSums(): void {
     this.close();
     rmSync(join(this.#directory, PAGES_FILE), { force: true });

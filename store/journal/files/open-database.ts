@@ -15,20 +15,16 @@ import { isSame, logBytes, readLog, readSalts, type Salts } from "./write-ahead-
  * than one request in a hundred waits; with SQLite's 1,000 pages it would be one in nine.
  */
 const LOG_FRAMES_MAX = 16_000;
-/**
- * Without a commit for so long the log is copied, ms: what is at stake when it comes to harm is the work of seconds.
- */
+/** Without a commit for so long the log is copied, ms: what is at stake when it comes to harm is seconds of work. */
 const IDLE_MS = 5_000;
 /** Without such a pause it is copied at this age, ms. */
 const LOG_AGE_MS_MAX = 60_000;
 
 export interface OpenOptions extends Durability, Asider {
   readonly log: StoreLog;
-  /** Brings the schema up to date. */
   migrate(db: Database.Database): void;
 }
 
-/** What a look at the files of an open database found. */
 export type FileState =
   | "sound"
   /** The names lead elsewhere; the open files still have everything. */
@@ -36,10 +32,7 @@ export type FileState =
   /** Closed and opened again it is compared with what was answered. */
   | { readonly meddled: string };
 
-/**
- * A database and what is known of its files: the sums of its pages, and what has been answered from its log. Only this
- * copies the log into the database, so that both are known at any moment.
- */
+/** A database, the sums of its pages and what was answered from its log. Only this copies the log: both stay known. */
 export class OpenDatabase {
   readonly db: Database.Database;
   readonly #directory: string;
@@ -152,10 +145,7 @@ export class OpenDatabase {
     this.#notes.syncNow();
   }
 
-  /**
-   * Looks whether the files are still those that are open and as they were written, and copies a log that is at rest.
-   * Throws DamageError, or what writing reported.
-   */
+  /** Whether the files are the open ones, as written; copies a log at rest. Throws DamageError, or write errors. */
   look(): FileState {
     if (this.#fault !== null) throw this.#fault;
     const displaced = this.#whyDisplaced();
@@ -178,10 +168,7 @@ export class OpenDatabase {
     return "sound";
   }
 
-  /**
-   * In order, so that the next start finds everything in the database and no log. After a DamageError it is to be put
-   * aside.
-   */
+  /** In order: the next start finds all in the database, and no log. After a DamageError it is to be put aside. */
   close(): void {
     if (!this.db.open) return;
     try {
@@ -257,8 +244,7 @@ export class OpenDatabase {
       const log = readLog(this.#log, PAGE_BYTES, this.#frames);
       if (!isSameLog(log.salts, this.#salts) || log.frames < this.#frames)
         throw new DamageError(`${LOG_FILE} is damaged: of ${this.#frames} pages in it ${log.frames} are whole`);
-      // In this order they reach the disk: the log, the sums of its pages, which of the sums counts, and only then the
-      // pages.
+      // The order on the disk: the log, the sums of its pages, which of the sums counts, and only then the pages.
       fdatasyncSync(this.#log);
       this.#sums = this.#sums.after(log.pages, log.databasePages);
       this.#sums.write();

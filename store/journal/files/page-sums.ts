@@ -13,7 +13,6 @@ const SUM_BYTES = 4;
 export class PageSums {
   readonly #path: string;
   readonly #sums: Uint32Array;
-  /** The sum of them all. */
   readonly sum: number;
 
   private constructor(path: string, sums: Uint32Array) {
@@ -44,10 +43,7 @@ export class PageSums {
     return new PageSums(path, sums);
   }
 
-  /**
-   * The first page of the file that is not as it was written; null: there is none. `elsewhere`: pages whose newest
-   * version is in the log, and may be half copied here.
-   */
+  /** The first page not as written; null: none. `elsewhere`: pages newest in the log, and perhaps half copied here. */
   firstWrong(descriptor: number, pageBytes: number, elsewhere: ReadonlyMap<number, number>): number | null {
     const block = Buffer.alloc(BLOCK_PAGES * pageBytes);
     for (let first = 0; first < this.#sums.length; first += BLOCK_PAGES) {

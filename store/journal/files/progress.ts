@@ -1,6 +1,5 @@
 import type Database from "better-sqlite3";
 
-/** How far a database has come. */
 export interface Progress {
   /** Of the database: 32 hexadecimal digits. A rebuilt one gets another. */
   readonly id: string;
@@ -20,9 +19,7 @@ export const PROGRESS_SCHEMA = `
 /** Number of the page of that table; pages count from 1. */
 export const PROGRESS_PAGE = 2;
 
-/**
- * A page of a table without pages below it, with one row of two BLOBs of these lengths (sqlite.org/fileformat2.html).
- */
+/** A page of a table without pages below it, with one row of two such BLOBs (sqlite.org/fileformat2.html). */
 const LEAF_PAGE = 0x0d;
 const ROW_HEADER = Buffer.from([3 + ID_BYTES + COMMITS_BYTES, 1, 3, 12 + 2 * ID_BYTES, 12 + 2 * COMMITS_BYTES]);
 

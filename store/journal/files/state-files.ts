@@ -20,7 +20,6 @@ export const REBUILD_MARKER = "rebuild-required";
 /** All of the state directory, with backups, what was put aside, and what a file system has at its root. */
 const OURS = /^(holdfast[.-].*|rebuild-required|reserve|spool|lost\+found)$/;
 
-/** Whether a name in a state directory is one that Holdfast or the file system makes there. */
 export function isOfState(name: string): boolean {
   return OURS.test(name);
 }

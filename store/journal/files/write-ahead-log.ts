@@ -11,9 +11,7 @@ const FRAME_HEADER_BYTES = 24;
 /** Read at once: the log of a busy hour has 64 MB, and none of it is needed afterwards. */
 const BLOCK_FRAMES = 128;
 
-/**
- * What a write-ahead log has, read from its bytes: SQLite itself ends at the first frame that is wrong, without a word.
- */
+/** What a write-ahead log has, read from its bytes: SQLite itself ends at the first wrong frame, without a word. */
 export interface LogContent {
   /** null: the header is no header. */
   readonly salts: Salts | null;
@@ -37,12 +35,10 @@ export function readSalts(descriptor: number): Salts | null {
   return [header.readUInt32BE(16), header.readUInt32BE(20)];
 }
 
-/** Bytes of a log with so many frames. */
 export function logBytes(frames: number, pageBytes: number): number {
   return HEADER_BYTES + frames * (FRAME_HEADER_BYTES + pageBytes);
 }
 
-/** Reads a log, as far as `framesMax`. */
 export function readLog(descriptor: number, pageBytes: number, framesMax = Number.POSITIVE_INFINITY): LogContent {
   const header = Buffer.alloc(HEADER_BYTES);
   readSync(descriptor, header, 0, HEADER_BYTES, 0);

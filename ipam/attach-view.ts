@@ -7,7 +7,6 @@ import type { Address } from "./space/address.ts";
 import type { Pool } from "./space/pool.ts";
 import type { Stamp } from "./stamp.ts";
 
-/** What one ADD asks for. */
 export interface AttachAsk {
   readonly network: string;
   readonly containerId: string;
@@ -47,7 +46,6 @@ export interface ClaimUser {
   readonly node: string | null;
 }
 
-/** What an ADD has to know about the claim that it names. */
 export interface KnownClaim {
   readonly namespace: string;
   readonly name: string;
@@ -57,10 +55,7 @@ export interface KnownClaim {
   readonly ips: readonly string[];
   /** The addresses that the claim requests at its first use. */
   readonly ipRequests: readonly string[];
-  /**
-   * Set by `followNetwork` and where a claim moves: the network that the claim is on as long as nothing is written.
-   * `ips` is empty then.
-   */
+  /** Set where a claim follows or moves: the network that it is on until something is written. `ips` is empty then. */
   readonly followsFrom?: string;
   /** The claim is being deleted: only a newer sandbox of a pod that uses it may go on. Absent: `whyNot` decides. */
   readonly isClosed?: boolean;
@@ -80,11 +75,9 @@ export interface Attacher<A extends KnownAttachment, C extends KnownClaim> {
   /** Set when the owner is a claim. */
   readonly claim: C | null;
   readonly superseded: readonly { readonly attachment: A; readonly reason: SupersededReason }[];
-  /** What an operator should know although the ADD succeeds. */
   readonly warnings: readonly AttachWarning[];
 }
 
-/** What the owner has on the network according to the store. */
 export interface Holdings {
   readonly held: readonly HeldAddress[];
   /** An address that the claim publishes as its own, but that another owner holds. */
@@ -99,15 +92,13 @@ export interface Holdings {
 export type Fact<T> = T | undefined;
 
 /**
- * What a decision about an ADD is made from: the request, the journal of this node, and the store. The view answers
- * from what it has read; when the decision asks for something else, the store reads it and decides again. Nothing here
- * waits.
+ * What a decision about an ADD is made from. The view answers from what it has read; when the decision asks for
+ * something else, the store reads it and decides again. Nothing here waits.
  */
 export interface AttachView<A extends KnownAttachment, C extends KnownClaim> {
   readonly ask: AttachAsk;
   /** The definition in force. */
   readonly definition: NetworkDefinition;
-  /** The present boot of this node. */
   readonly bootId: string;
   /** Milliseconds of the monotonic clock. */
   readonly nowMs: number;
@@ -115,10 +106,7 @@ export interface AttachView<A extends KnownAttachment, C extends KnownClaim> {
   readonly hasLaterDel: boolean;
   /** The attachment of the same container and interface on this network. */
   readonly former: A | null;
-  /**
-   * Whether an owner that starts again gets what its network has been given since; in a cluster the controller sees to
-   * that.
-   */
+  /** Whether an owner that starts again gets what its network was given since; in a cluster, by the controller. */
   readonly mayRenew: boolean;
   /** Free space by range set, in the order of the definition. */
   readonly pools: readonly Pool[];
@@ -152,9 +140,6 @@ export interface AttachView<A extends KnownAttachment, C extends KnownClaim> {
   holderOf(address: Address): string | null;
   /** Whether the last holder of a cooling address was of the owner's namespace and has certainly ended. */
   mayReturn(address: Address, owner: Owner): boolean;
-  /**
-   * The attachments of the holder of an address, if it is of the owner's namespace and all of them are certainly gone
-   * without a DEL; else none.
-   */
+  /** Attachments of the address's holder, if of the owner's namespace and all surely gone without a DEL; else none. */
   goneUsersOf(address: Address, owner: Owner): readonly A[];
 }

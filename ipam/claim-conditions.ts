@@ -57,17 +57,14 @@ export function allocatedCondition(time: string): ClaimCondition {
   return goodCondition("IP addresses successfully allocated", time);
 }
 
-/** The condition of a claim that was created with addresses, which now belong to it. */
 export function adoptedCondition(time: string): ClaimCondition {
   return goodCondition("IP addresses adopted from the applied status", time);
 }
 
-/** The condition of a claim whose addresses an operator released by force. */
 export function forcedCondition(time: string): ClaimCondition {
   return refusedCondition("InternalError", "an operator released the addresses of this claim by force", time);
 }
 
-/** The condition of a claim that lists an address of another owner. */
 export function conflictCondition(address: Address, holder: string, time: string): ClaimCondition {
   const message = `the claim lists ${formatAddress(address)}, which is held by ${holder}`;
   return refusedCondition("IPAddressConflict", message, time);
@@ -91,18 +88,12 @@ export function hasLeftNetwork(claim: {
   return claim.ips.length === 0 && known?.reason === ("NetworkLeft" satisfies ClaimReason);
 }
 
-/**
- * Whether the condition reports a conflict: the claim lists an address of another owner. When only a later request of a
- * claim is refused, its status stays True (`conditionOfRefusal`).
- */
+/** The claim lists another owner's address. A refused later request leaves the status True (`conditionOfRefusal`). */
 export function isConflict({ type, status, reason }: ClaimCondition): boolean {
   return type === IPS_ALLOCATED && status === "False" && reason === ("IPAddressConflict" satisfies ClaimReason);
 }
 
-/**
- * What a claim is told about its network, which may have been changed under it; null: what it was told already, or
- * nothing.
- */
+/** What a claim is told about its network, which may have been changed under it; null: nothing, or nothing new. */
 export function standingCondition(
   list: readonly ClaimCondition[],
   parts: readonly FormerPart[],
@@ -147,7 +138,6 @@ function goodCondition(message: string, time: string): ClaimCondition {
   return { type: IPS_ALLOCATED, status: "True", reason, message, lastTransitionTime: time };
 }
 
-/** The condition of a claim that was refused. */
 export function refusedCondition(reason: ClaimReason, message: string, time: string): ClaimCondition {
   return { type: IPS_ALLOCATED, status: "False", reason, message, lastTransitionTime: time };
 }

@@ -3,12 +3,10 @@ export function copyOf(part: string): string {
   return JSON.parse(JSON.stringify(part)) as string;
 }
 
-/** The beginning of a text that may be very long, for a message. */
 export function excerpt(text: string, charsMax: number): string {
   return text.length > charsMax ? copyOf(`${text.slice(0, charsMax)}…`) : text;
 }
 
-/** The same values, with the beginnings of long texts. */
 export function shortened<T extends object>(values: T, charsMax: number): T {
   const isLong = (value: unknown) => typeof value === "string" && value.length > charsMax;
   if (!Object.values(values).some(isLong)) return values;

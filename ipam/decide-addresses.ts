@@ -34,8 +34,7 @@ export interface AddressQuestion {
   readonly mayReturn?: (address: Address, state: "cooling" | "allocated") => boolean;
   /**
    * The owner's guest starts now, and nobody else uses its addresses: they get the prefix lengths that the network has
-   * by now, and families that it has been given since are added. Otherwise whoever holds addresses gets exactly those.
-   * See docs/decisions/0060.
+   * now, and families that it was given since. Otherwise it gets exactly what it holds. See docs/decisions/0060.
    */
   readonly renews?: boolean;
 }
@@ -45,10 +44,7 @@ export interface Slot {
   readonly rangeSetIndex: number;
   /** In the order to try them. Lazy: read only as many as needed. No address occurs twice. */
   readonly candidates: Iterable<bigint>;
-  /**
-   * Whether the next search continues after this address: not for requested or hashed addresses, nor for the owner's
-   * own.
-   */
+  /** Whether the next search continues after this address: not for requested, hashed or the owner's own addresses. */
   readonly moveCursor: boolean;
   /** The one candidate was requested by address: its cool-down may end early. */
   readonly isRequested: boolean;

@@ -66,7 +66,6 @@ interface IgnoredClaim<C> {
 interface Refused<C> {
   readonly kind: "refuse";
   readonly refusal: Refusal;
-  /** The claim that the refusal concerns. */
   readonly claim: C | null;
   readonly ignored: IgnoredClaim<C> | null;
   /** The refusal follows from the free space that the store knows, which may be out of date. */

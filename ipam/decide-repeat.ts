@@ -3,7 +3,6 @@ import { type Refusal, refuse } from "./refusals.ts";
 import { type Family, formatAddress, sameAddress } from "./space/address.ts";
 import { parseInterfaceAddress } from "./space/cidr.ts";
 
-/** What this node's journal already knows about a request. */
 export type RepeatDecision<A extends KnownAttachment> =
   /** It was answered before and gets the same answer. */
   { readonly kind: "repeat"; readonly attachment: A } | { readonly kind: "refuse"; readonly refusal: Refusal };

@@ -7,9 +7,7 @@ import { formatInterfaceAddress, type InterfaceAddress } from "./space/cidr.ts";
 import { IntervalSet } from "./space/interval-set.ts";
 import { describeIntervals, narrowedRangeSet } from "./space/range-set.ts";
 
-/** The addresses that an owner requests on a network. */
 export type AddressRequest =
-  /** These very ones. */
   | { readonly kind: "addresses"; readonly addresses: readonly InterfaceAddress[] }
   /** A number of each family. */
   | { readonly kind: "count"; readonly perFamily: Readonly<Partial<Record<Family, number>>> }
@@ -19,10 +17,7 @@ export type AddressRequest =
 interface SingleAddress {
   readonly kind: "single";
   readonly family: Family;
-  /**
-   * The addresses that may be given, reserved ones included. What was given to the owner before may lie outside; an
-   * address that it brought along may not.
-   */
+  /** May be given, reserved ones included. What the owner was given before may lie outside, what it brought may not. */
   readonly within: IntervalSet;
   /** Those of them that are given without a request. */
   readonly automatic: IntervalSet;
@@ -179,10 +174,7 @@ function nextSlot(question: ReservationQuestion, family: Family, slots: readonly
   return refusal;
 }
 
-/**
- * The question without the addresses that the owner keeps: its cooling ones first, then those that are taken over,
- * Bound ones before cooling ones.
- */
+/** Without what the owner keeps: its cooling addresses first, then those taken over, Bound ones before cooling ones. */
 function restOf(question: ReservationQuestion): ReservationQuestion {
   const rank = ({ state, former }: HeldAddress) => (former ? (state === "bound" ? 1 : 2) : 0);
   const held = question.held.filter(({ state, former }) => state === "cooling" || former);

@@ -1,7 +1,6 @@
 import { canonicalMac } from "./definition/mac.ts";
 import type { Finding } from "./finding.ts";
 
-/** An interface that is attached. */
 export interface MacUser {
   readonly network: string;
   /** As requested, in any spelling; null or undefined: none was. */

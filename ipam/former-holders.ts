@@ -38,7 +38,6 @@ export class FormerHolders {
     }
   }
 
-  /** How many holders of a network stay behind its definition. */
   count(network: string): number {
     return new Set([...(this.#networks.get(network)?.values() ?? [])].flatMap((holders) => [...holders])).size;
   }

@@ -31,10 +31,7 @@ export function formerParts(
   return [...parts];
 }
 
-/**
- * The prefix length that an address has in its network now: its subnet's, if it is one that the subnet could give. Any
- * other address keeps its own.
- */
+/** The prefix length of an address in its network now: its subnet's, if that could give it; else its own. */
 export function presentPrefixLength(
   { rangeSets }: Pick<NetworkDefinition, "rangeSets">,
   { address, prefixLength }: InterfaceAddress,

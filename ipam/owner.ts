@@ -1,15 +1,10 @@
-/** Properties of a kind of owner. */
 export interface OwnerKindRow {
   /** Kind of the Kubernetes object, as IPAllocations name it. */
   readonly object: string;
-  /** Description for operators. */
   readonly say: string;
   /** It keeps its addresses without attachments, until it is deleted. Other kinds lose them with the last one. */
   readonly outlivesAttachments: boolean;
-  /**
-   * What it holds passes to the object that is created again under its name: a machine keeps its address. Others
-   * of the same name are other owners.
-   */
+  /** What it holds passes to the object created again under its name: a machine keeps its address. Others' does not. */
   readonly succeededByName: boolean;
   /** What ends it: the end of its claim, of its pod, of the last node where it could run, or of its own object. */
   readonly endsWith: "claim" | "pod" | "nodes" | "object";
@@ -68,7 +63,6 @@ type OwnerKind = keyof typeof OWNER_KINDS;
 const KIND_OF_OBJECT: ReadonlyMap<string, OwnerKind> = new Map(
   Object.entries(OWNER_KINDS).map(([kind, { object }]) => [object, kind as OwnerKind]),
 );
-/** Kind of the owner of an IPAllocation. */
 export type OwnerObject = (typeof OWNER_KINDS)[OwnerKind]["object"];
 
 /**
@@ -80,10 +74,7 @@ export interface Owner {
   readonly kind: OwnerKind;
   /** UID of the object; the container ID for a container outside Kubernetes; `pool:<UID>` of a preallocation. */
   readonly uid: string;
-  /**
-   * Interface name inside the pod or container; the pool of a Metal3Data; "" for an owner that is not tied to one
-   * interface.
-   */
+  /** Interface inside the pod or container; the pool of a Metal3Data; "" for an owner not tied to one interface. */
   readonly interface: string;
   readonly namespace: string;
   readonly name: string;
@@ -98,10 +89,7 @@ export function sameOwner(
   return a.kind === b.kind && a.uid === b.uid && a.interface === b.interface;
 }
 
-/**
- * Whether an owner takes over what a former one of its name held. No two objects of a kind have a name at the same
- * time, so the former one has certainly gone.
- */
+/** Whether an owner takes over what a former one of its name held: no two have a name at once, so that one has gone. */
 export function succeeds(owner: Owner, former: Owner): boolean {
   return (
     OWNER_KINDS[owner.kind].succeededByName &&
@@ -113,10 +101,7 @@ export function succeeds(owner: Owner, former: Owner): boolean {
   );
 }
 
-/**
- * Whether what a claim had that has ended is reserved for this owner: for a claim of its name, whichever VM it is of
- * (docs/decisions/0068).
- */
+/** Whether what an ended claim had is reserved for this owner: a claim of its name, of any VM (docs/decisions/0068). */
 export function isRetainedFor(owner: Owner, former: Owner): boolean {
   return (
     owner.kind === "claim" &&
@@ -151,7 +136,6 @@ export function isPreallocation({ uid }: Pick<Owner, "uid">): boolean {
   return uid.startsWith(PREALLOCATION);
 }
 
-/** The owner of an attachment that uses no claim. */
 export function ownerWithoutClaim({
   containerId,
   interface: interfaceName,
@@ -175,14 +159,11 @@ export function describeRetained(holder: string, until: string): string {
   return `${holder} (retained until ${until})`;
 }
 
-/**
- * Whether a kind of owner is a machine's: outside Holdfast's nodes, so that no guest of theirs is behind its address.
- */
+/** Whether a kind of owner is a machine's: outside of Holdfast's nodes, so no guest of theirs is behind its address. */
 export function isMachine(kind: OwnerKind): boolean {
   return OWNER_KINDS[kind].endsWith === "object";
 }
 
-/** Names of the kinds of which something holds. */
 export function kindsThat(
   holds: (row: OwnerKindRow) => boolean,
   kinds: Readonly<Record<string, OwnerKindRow>> = OWNER_KINDS,

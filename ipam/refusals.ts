@@ -4,11 +4,10 @@ import { fill, type Placeholder } from "./message-template.ts";
 import type { Address } from "./space/address.ts";
 
 /**
- * Every refusal of Holdfast.
- *
- * `say` states the problem, `hint` what an operator can do next; both contain `{placeholders}`. `cniCode` is the code
- * of the CNI error object: 1 to 11, 50 and 51 as the CNI specification defines them; 120 and above are ours, each with
- * one meaning. `claimReason` is the reason of the IPAMClaim's `IPsAllocated` condition, where a claim is concerned.
+ * Every refusal. `say` states the problem, `hint` what an operator can do next; both contain `{placeholders}`.
+ * `cniCode` is the code of the CNI error object: 1 to 11, 50 and 51 as the CNI specification defines them; 120 and
+ * above are ours, each with one meaning. `claimReason` is the reason of the IPAMClaim's `IPsAllocated` condition, where
+ * a claim is concerned.
  */
 export const REFUSALS = {
   VERSION_UNSUPPORTED: {
@@ -286,14 +285,12 @@ interface ValueTypes {
   readonly count: number;
 }
 
-/** The values that a code requires: exactly its placeholders. */
 export type RefusalValues<Code extends RefusalCode> = {
   readonly [Name in Placeholder<
     (typeof REFUSALS)[Code]["say"] | (typeof REFUSALS)[Code]["hint"]
   >]: Name extends keyof ValueTypes ? ValueTypes[Name] : string;
 };
 
-/** One refusal of a code, ready to be shown. */
 interface RefusalOf<Code extends RefusalCode> {
   readonly code: Code;
   readonly cniCode: number;
@@ -304,13 +301,11 @@ interface RefusalOf<Code extends RefusalCode> {
   readonly about: RefusalValues<Code>;
 }
 
-/** One refusal of any code: its `code` tells what it is `about`. */
 export type Refusal = { readonly [Code in RefusalCode]: RefusalOf<Code> }[RefusalCode];
 
 /** Longest value put into a message, characters: an operator recognises a value by its beginning. */
 const VALUE_CHARS_MAX = 2_000;
 
-/** Fills in one row of the table. */
 export function refuse<Code extends RefusalCode>(code: Code, values: RefusalValues<Code>): RefusalOf<Code> {
   // Refusals are remembered, such as that of a network whose configuration is unreadable: long values are not.
   const about = shortened(values, VALUE_CHARS_MAX);

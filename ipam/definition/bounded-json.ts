@@ -1,17 +1,11 @@
-/**
- * Levels of nesting in JSON from outside: more than any real one has; recursion over thousands would overflow the
- * stack.
- */
+/** Levels of nesting in JSON from outside: more than any real one has; recursion over thousands overflows the stack. */
 export const JSON_LEVELS_MAX = 64;
 export const TOO_DEEP = `it is nested deeper than ${JSON_LEVELS_MAX} levels`;
 
 /** Limit of the API server for all annotations of an object together, bytes. */
 export const ANNOTATION_CHARS_MAX = 262_144;
 
-/**
- * Parses JSON that somebody else has written. Its length and its depth are known before anything is made of it. Throws
- * an Error with a sentence that says how long it is, where it is too long.
- */
+/** Parses JSON that somebody else has written, once length and depth are checked. Throws an Error with a sentence. */
 export function parseBoundedJson(text: string, charsMax: number): unknown {
   const tooLong = lengthProblem(text, charsMax);
   if (tooLong !== null) throw new Error(tooLong);

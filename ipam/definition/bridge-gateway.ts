@@ -6,10 +6,8 @@ import { redefined } from "./plugin-config.ts";
 import { impliedGateway } from "./subnet-ranges.ts";
 
 /**
- * The definition for a network whose node is the gateway: a subnet without a gateway gets its first address as one, as
- * the bridge plugin does, and that address is not allocated. Returns the same object when every subnet has a
- * gateway.
- * See docs/decisions/0021.
+ * For a network whose node is the gateway: a subnet without a gateway gets its first address as one, as the bridge
+ * plugin does, and it is not allocated. Returns the same object when all have one. See docs/decisions/0021.
  */
 export function withBridgeGateways(definition: NetworkDefinition): NetworkDefinition {
   const rangeSets = definition.rangeSets.map(withGateways);
@@ -21,7 +19,6 @@ export function withBridgeGateways(definition: NetworkDefinition): NetworkDefini
 export class BridgeGateways {
   readonly #derived = new WeakMap<NetworkDefinition, NetworkDefinition>();
 
-  /** See withBridgeGateways. */
   of(definition: NetworkDefinition): NetworkDefinition {
     const known = this.#derived.get(definition);
     if (known !== undefined) return known;

@@ -24,7 +24,6 @@ const CONVERTERS: Readonly<Record<string, Convert>> = {
   static: convertStatic,
 };
 
-/** What is converted, for messages. */
 export const CONVERTED_TYPES = Object.keys(CONVERTERS).join(", ");
 
 /**

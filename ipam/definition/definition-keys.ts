@@ -74,10 +74,7 @@ export function describeValue(value: unknown): string {
   return isTooDeep(shown) ? TOO_DEEP : excerpt(JSON.stringify(shown) ?? String(shown), SHOWN_CHARS_MAX);
 }
 
-/**
- * Whether a key has a value. Go programs write unset values as null, and OVN-Kubernetes as an empty string; both mean
- * the same as a missing key.
- */
+/** Go programs write unset values as null, and OVN-Kubernetes as an empty string: both mean the same as no key. */
 export function isGiven(value: unknown): boolean {
   return value !== undefined && value !== null && value !== "";
 }
@@ -186,7 +183,6 @@ function partsOf(text: string): readonly string[] {
   return endsWithComma(text) ? parts.slice(0, -1) : parts;
 }
 
-/** Whether a list in a string has a comma after its last part. */
 export function endsWithComma(value: unknown): value is string {
   return typeof value === "string" && /[^,\s]\s*,\s*$/.test(value);
 }

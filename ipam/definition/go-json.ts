@@ -1,10 +1,9 @@
 import { parseBoundedJson } from "./bounded-json.ts";
 
 /**
- * The keys of an object, and what becomes of null in their place: VALUE (Go's string, bool or number) stays as it was,
- * a LIST becomes none. An object has keys itself, a list of objects is written in brackets; "*" is any key, as in a
- * map. A MAP is what the program keeps as a map and reads once more, sorted: its keys stay as written, until
- * `foldAsGo`.
+ * Keys of an object, and what becomes of null in their place: VALUE (Go's string, bool or number) stays as it was, a
+ * LIST becomes none. An object has keys itself, a list of objects is written in brackets; "*" is any key, as in a map.
+ * A MAP is what the program keeps as a map and reads once more, sorted: its keys stay as written until `foldAsGo`.
  */
 export interface Keys {
   readonly [name: string]: KeyKind;

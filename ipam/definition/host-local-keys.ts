@@ -15,10 +15,7 @@ import {
 import { RANGE_SETS_MAX, refuseUnfitGateway } from "./own-keys.ts";
 import { impliedGateway, readSubnet, type SubnetRange } from "./subnet-ranges.ts";
 
-/**
- * Ranges of one configuration, each of which takes time to read. host-local has no limit; more than a few are not known
- * to be used.
- */
+/** Ranges of one configuration, each of which takes time to read. host-local has no limit; few are known to be used. */
 const RANGES_MAX = 512;
 
 const RANGE_KEYS = ["subnet", "rangeStart", "rangeEnd", "gateway"] as const;

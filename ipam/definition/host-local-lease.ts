@@ -9,17 +9,13 @@ export const LEASE_BYTES_MAX = 4_096;
 /** A container ID as the CNI specification allows it. */
 const CONTAINER_ID = /^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,255}$/;
 
-/** The owner of an address according to host-local. */
 export interface LeaseHolder {
   readonly containerId: string;
   /** "": written by a version before 0.8, which did not record it. */
   readonly interface: string;
 }
 
-/**
- * The address in the name of a file of host-local. null for `lock`, `last_reserved_ip.0` and every other name that is
- * not an address.
- */
+/** The address in a file's name; null for `lock`, `last_reserved_ip.0` and every other name that is no address. */
 export function leaseAddress(fileName: string): Address | null {
   try {
     return parseAddress(fileName);

@@ -3,10 +3,7 @@ import { Buffer } from "node:buffer";
 /** IFNAMSIZ of the kernel without the terminating zero. */
 const INTERFACE_NAME_BYTES_MAX = 15;
 
-/**
- * Whether Linux accepts it as the name of an interface. The kernel also accepts control characters; they are refused
- * here.
- */
+/** Whether Linux accepts it as an interface's name. Control characters, which the kernel accepts too, are refused. */
 export function isInterfaceName(text: string): boolean {
   return (
     /^[^/:\s\p{C}]+$/u.test(text) &&

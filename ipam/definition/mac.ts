@@ -1,8 +1,6 @@
 import { type ConfigValue, invalid } from "./definition-keys.ts";
 
-/**
- * Of six bytes, in the three notations that Go's net.ParseMAC takes: with colons, hyphens, and dots (`0200.0000.0001`).
- */
+/** Of six bytes, as Go's net.ParseMAC takes them: with colons, hyphens, or dots (`0200.0000.0001`). */
 const MAC = /^(?:[0-9a-f]{2}(?::[0-9a-f]{2}){5}|[0-9a-f]{2}(?:-[0-9a-f]{2}){5}|[0-9a-f]{4}(?:\.[0-9a-f]{4}){2})$/i;
 
 const CANONICAL = /^[0-9a-f]{2}(?::[0-9a-f]{2}){5}$/;

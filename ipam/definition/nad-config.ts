@@ -13,10 +13,7 @@ import type { NetworkDefinition } from "./network-definition.ts";
 import { isNetworkName, parsePluginConfig } from "./plugin-config.ts";
 import type { Configuration } from "./read-keys.ts";
 
-/**
- * Longest `spec.config` that is read, in characters: room for ten thousand excluded subnets. Every daemon reads each
- * change.
- */
+/** Longest `spec.config` that is read, characters: ten thousand excluded subnets. Every daemon reads each change. */
 export const NAD_CONFIG_CHARS_MAX = 1 << 18;
 
 /** The network that a NetworkAttachmentDefinition defines. See docs/decisions/0056. */
@@ -36,10 +33,7 @@ export function parseNadConfig(text: string, objectName: string): NadConfig {
   return read(parseConfiguration(text), objectName);
 }
 
-/**
- * The same for any NetworkAttachmentDefinition: null when the network is not ours, or when the text is empty because
- * the configuration is in a file on the nodes.
- */
+/** The same for any: null when the network is not ours, or the text is empty, as a file on the nodes has it. */
 export function parseNadConfigIfOurs(text: string, objectName: string): NadConfig | null {
   if (text.trim() === "") return null;
   if (text.length > NAD_CONFIG_CHARS_MAX) {
@@ -51,9 +45,7 @@ export function parseNadConfigIfOurs(text: string, objectName: string): NadConfi
   return plugins.some(isOurs) ? read(conf, objectName) : null;
 }
 
-/**
- * The network of a NetworkAttachmentDefinition, even if the rest of its `spec.config` is invalid; null: it has none.
- */
+/** The network of a definition, even if the rest of its `spec.config` is invalid; null: it has none. */
 export function networkNameIn(text: string, objectName: string): string | null {
   if (text.length > NAD_CONFIG_CHARS_MAX) return null;
   try {
@@ -76,9 +68,7 @@ function named(conf: Configuration, objectName: string): Configuration {
   return isGiven(conf.name) ? conf : { ...conf, name: objectName };
 }
 
-/**
- * The plugin of ours in a configuration, single or a list, with the list's keys; null: there is none that can be read.
- */
+/** Our plugin in a configuration, single or a list, with the list's keys; null: there is none that can be read. */
 export function pluginConfIn(text: string): Configuration | null {
   if (text.length > NAD_CONFIG_CHARS_MAX) return null;
   try {

@@ -24,10 +24,7 @@ export interface NetworkDefinition {
   readonly dns: Dns;
   /** Path of a resolver configuration to take the DNS from (host-local's key). */
   readonly resolvConf?: string;
-  /**
-   * host-local's directory (its key), with a subdirectory per network; absent: its default. Not part of the
-   * fingerprint.
-   */
+  /** host-local's directory (its key), with one in it per network; absent: its default. Not part of the fingerprint. */
   readonly dataDir?: string;
   /** How long a released address cools down before it is allocated again. */
   readonly cooldownSeconds: number;

@@ -5,10 +5,7 @@ import { type ConfigValue, invalid, type PickKey, readTexts, readWith } from "./
 import { whyNoGateway } from "./special-networks.ts";
 import { hostAddresses, impliedGateway, listSubnets, readSubnet, type SubnetRange } from "./subnet-ranges.ts";
 
-/**
- * Range sets of one network. Each gives every interface one address, and more than two are rare. The limit keeps the
- * writes of one ADD few.
- */
+/** Range sets of a network: each gives each interface an address; more than two are rare. Keeps an ADD's writes few. */
 export const RANGE_SETS_MAX = 16;
 
 /**

@@ -31,17 +31,12 @@ import { type BuiltRangeSets, buildRangeSets } from "./subnet-ranges.ts";
 
 /** Longest cool-down, one week: for longer, use a reservation. */
 const COOLDOWN_SECONDS_MAX = 604_800;
-/**
- * 30 days, longer than a VM that is restored or created again is missing; who wants an address longer keeps its claim.
- */
+/** 30 days, longer than a VM that is restored or created again is missing; for longer, its claim is kept. */
 const RETAIN_SECONDS_MAX = 2_592_000;
 /** Longest network name, characters: what a Kubernetes object name can hold. */
 const NETWORK_NAME_CHARS_MAX = 253;
 
-/**
- * Entries of the lists of addresses, together: each takes microseconds to read, and an event loop is not kept for more
- * than 50 ms.
- */
+/** Entries of the lists of addresses together: each takes microseconds, and an event loop is kept for 50 ms at most. */
 const LISTED_MAX = 12_000;
 
 /** Throws RefusalError CONFIG_INVALID with the key, the value and the expected form. */
@@ -154,9 +149,7 @@ function readResolver(pick: PickKey): { readonly dns: Dns; readonly resolvConf?:
   return { dns, resolvConf };
 }
 
-/**
- * The directory where host-local kept its addresses. A relative path would mean another directory for every process.
- */
+/** Where host-local kept its addresses. A relative path would mean another directory for every process. */
 function readDataDir(pick: PickKey): { readonly dataDir?: string } {
   const found = pick("dataDir");
   if (found === null) return {};
@@ -174,14 +167,12 @@ function readOr<T>(found: ConfigValue | null, otherwise: T, read: (found: Config
   return found === null ? otherwise : read(found);
 }
 
-/** The definition with other ranges. */
 export function redefined(definition: NetworkDefinition, rangeSets: readonly RangeSet[]): NetworkDefinition {
   const { fingerprint: _, notes, ...means } = definition;
   const changed = { ...means, rangeSets };
   return { ...changed, fingerprint: fingerprintOf(changed), notes };
 }
 
-/** Equal for two definitions exactly if they mean the same. */
 function fingerprintOf(means: Omit<NetworkDefinition, "fingerprint" | "notes">): string {
   const { rangeSets, routes, dns, resolvConf = null, metadata, reservations, ...plain } = means;
   return hashOf([

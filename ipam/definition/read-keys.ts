@@ -5,10 +5,7 @@ import type { Keys } from "./go-json.ts";
  * and test/ipam/read-keys.test.ts tries each. See docs/decisions/0089.
  */
 
-/**
- * Of a plugin's configuration, of a list of them, and of what a runtime adds. Keys inside `ipam` are refused in another
- * case.
- */
+/** Of a plugin's configuration, a list of them, and what a runtime adds. Keys in `ipam` are refused in another case. */
 export const CONFIGURATION_KEYS = {
   cniVersion: "VALUE",
   name: "VALUE",

@@ -2,7 +2,6 @@ import { type Address, parseAddress } from "../space/address.ts";
 import { parseInterfaceAddress } from "../space/cidr.ts";
 import { readWith } from "./definition-keys.ts";
 
-/** An address that a request names. */
 export interface RequestedAddress {
   readonly address: Address;
   /** null: requested without a mask, so the subnet's is used. */

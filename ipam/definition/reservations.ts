@@ -14,10 +14,7 @@ const ADDRESSES_MAX = 32;
 /** Of the first octet: an address of a group, which no interface has. */
 const GROUP_BIT = 1;
 
-/**
- * Addresses of a network that are given to an interface with a certain MAC, and to nobody else. See
- * docs/decisions/0069.
- */
+/** Addresses of a network that only an interface with a certain MAC is given. See docs/decisions/0069. */
 export class Reservations {
   readonly byMac: ReadonlyMap<string, readonly Address[]>;
   /** MAC by the address's text. */
@@ -141,7 +138,6 @@ export function withReserved(rangeSets: readonly RangeSet[], reservations: Reser
   );
 }
 
-/** What is asked for, and what is reserved for the MAC as well. */
 export function withReservation(
   requested: readonly RequestedAddress[],
   reservations: Reservations | undefined,

@@ -38,7 +38,6 @@ export function impliedGateway(cidr: Cidr): Address | null {
   return first === last ? null : { family: cidr.family, value: first };
 }
 
-/** The range sets of a network, and remarks about them for operators. */
 export interface BuiltRangeSets {
   readonly rangeSets: readonly RangeSet[];
   readonly notes: readonly string[];
@@ -97,9 +96,7 @@ function defineSubnet(range: SubnetRange, excluded: PerFamily, reserved: PerFami
 
 interface Cutout extends WrittenNetwork {
   readonly found: ConfigValue;
-  /**
-   * With host bits, which are dropped; or outside of the subnets, where it excludes nothing: both as in whereabouts.
-   */
+  /** With host bits, which are dropped; outside of the subnets, where it excludes nothing: both as in whereabouts. */
   readonly notes: readonly string[];
 }
 

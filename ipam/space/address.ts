@@ -1,6 +1,5 @@
 import { Buffer } from "node:buffer";
 
-/** The IP version of an address or subnet. */
 export type Family = 4 | 6;
 
 /** One IP address: its version and its number. Plain data; compare with `sameAddress`. */
@@ -30,12 +29,10 @@ const SMALL = 0x20;
 /** `::ffff:0:0/96`, the IPv4-mapped addresses, without their 32 low bits. */
 const IPV4_MAPPED_HIGH_BITS = 0xffffn;
 
-/** Bits in an address: 32 or 128. */
 export function familyBits(family: Family): number {
   return family === 4 ? 32 : 128;
 }
 
-/** The highest address of a family, as a number. */
 function familyLast(family: Family): bigint {
   return family === 4 ? 0xffff_ffffn : (1n << 128n) - 1n;
 }
@@ -201,7 +198,6 @@ function formatIPv6(value: bigint): string {
   return `${groups.slice(0, runStart).join(":")}::${groups.slice(runStart + runLength).join(":")}`;
 }
 
-/** Do two address objects name one address? */
 export function sameAddress(a: Address, b: Address): boolean {
   return a.family === b.family && a.value === b.value;
 }

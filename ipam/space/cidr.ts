@@ -13,10 +13,7 @@ export interface InterfaceAddress {
   readonly prefixLength: number;
 }
 
-/**
- * Reads a network, such as `10.0.0.0/24`. Host bits are refused with the right network named. Throws
- * AddressSyntaxError.
- */
+/** Reads a network, such as `10.0.0.0/24`. Throws AddressSyntaxError, which names the right one for host bits. */
 export function parseCidr(text: string): Cidr {
   return refuseHostBits(text, parseNetworkAround(text)).cidr;
 }
@@ -66,7 +63,6 @@ export function parseSlash(
   return { address, prefixLength: Number(digits) };
 }
 
-/** The network of the given length around an address. */
 export function networkOf(address: Address, prefixLength: number): Cidr {
   const hostBits = BigInt(familyBits(address.family) - prefixLength);
   return { family: address.family, base: (address.value >> hostBits) << hostBits, prefixLength };
@@ -87,7 +83,6 @@ export function cidrSize(cidr: Cidr): bigint {
   return 1n << BigInt(familyBits(cidr.family) - cidr.prefixLength);
 }
 
-/** The lowest address, as a number: the network address. */
 export function cidrFirst(cidr: Cidr): bigint {
   return cidr.base;
 }

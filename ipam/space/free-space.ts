@@ -15,7 +15,6 @@ export interface FreeQuestion {
   readonly isNext: boolean;
 }
 
-/** Consecutive free addresses. */
 interface FreeRun {
   readonly first: string;
   readonly last: string;
@@ -36,9 +35,7 @@ export interface FreeRange {
   readonly next: readonly string[];
 }
 
-/**
- * What is free in a pool, whose cool-downs have been expired; null: the question is about another part of the network.
- */
+/** What is free in a pool, after its cool-downs were expired; null: the question is about another part. */
 export function freeRange(pool: Pool, { count, within, isNext }: FreeQuestion): FreeRange | null {
   const { family, subnets } = pool.rangeSet;
   const asked = within === null ? null : partOf(pool, within);

@@ -4,16 +4,12 @@ export interface Interval {
   readonly last: bigint;
 }
 
-/**
- * An immutable set of numbers, kept as sorted runs that neither overlap nor touch. Cost follows the number of runs, not
- * the numbers in them: a /8 is one run.
- */
+/** An immutable set of numbers: sorted runs that neither overlap nor touch. Cost follows the runs: a /8 is one. */
 export class IntervalSet {
   static readonly EMPTY = new IntervalSet([], []);
 
   readonly #firsts: readonly bigint[];
   readonly #lasts: readonly bigint[];
-  /** All numbers in the set. */
   readonly size: bigint;
   /** How many numbers come before each run; computed at the first call of `at`. */
   #before: readonly bigint[] | null = null;
@@ -26,7 +22,6 @@ export class IntervalSet {
     this.size = size;
   }
 
-  /** The set of one run. */
   static of(first: bigint, last: bigint): IntervalSet {
     return IntervalSet.from([{ first, last }]);
   }
@@ -42,16 +37,12 @@ export class IntervalSet {
     return new IntervalSet(builder.firsts, builder.lasts);
   }
 
-  /**
-   * The set of what is in any of these. All runs are sorted once: a union at a time takes time with the square of the
-   * sets.
-   */
+  /** What is in any of these. All runs are sorted once: a union at a time takes time with the square of the sets. */
   static join(sets: readonly IntervalSet[]): IntervalSet {
     const [only = IntervalSet.EMPTY, ...others] = sets.filter(({ size }) => size > 0n);
     return others.length === 0 ? only : IntervalSet.from([only, ...others].flatMap((one) => [...one.intervals()]));
   }
 
-  /** Number of runs. */
   get intervalCount(): number {
     return this.#firsts.length;
   }
@@ -133,7 +124,6 @@ export class IntervalSet {
     return new IntervalSet(builder.firsts, builder.lasts);
   }
 
-  /** The numbers of this set that are not in the other. */
   subtract(other: IntervalSet): IntervalSet {
     if (other.size === 0n || this.size === 0n) return this;
     const builder = new Builder();

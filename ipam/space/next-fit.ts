@@ -1,10 +1,7 @@
 /** The first number from a position on, wrapping around at the end; null: there is none. */
 export type NextFrom = (position: bigint) => bigint | null;
 
-/**
- * Every number that `nextFrom` finds, from `startAt` once around. Numbers added or removed meanwhile may be found or
- * not, but none twice.
- */
+/** All that `nextFrom` finds, from `startAt` once around, none twice; what comes or goes meanwhile, perhaps. */
 export function* nextFit(startAt: bigint, nextFrom: NextFrom): Generator<bigint> {
   let position = startAt;
   let wrapped = false;
@@ -21,7 +18,6 @@ export function* nextFit(startAt: bigint, nextFrom: NextFrom): Generator<bigint>
   }
 }
 
-/** Searches two sources at once. */
 export function nextOfBoth(a: NextFrom, b: NextFrom): NextFrom {
   return (position) => {
     const [nextA, nextB] = [a(position), b(position)];

@@ -42,11 +42,9 @@ export interface PoolCounts {
 const NOTHING: Undo = () => {};
 
 /**
- * The free space of one range set, in memory. It follows the store and decides nothing by itself.
- *
- * An address that is allocated automatically is free (`#free`), cooling, or else allocated, so such allocations cost
- * only the gap they leave. Other allocated addresses (reserved, excluded meanwhile, outside) are few and kept one by
- * one.
+ * The free space of one range set, in memory. It follows the store and decides nothing by itself. An address that is
+ * allocated automatically is free (`#free`), cooling, or else allocated, so such allocations cost only the gap they
+ * leave. Other allocated addresses (reserved, excluded meanwhile, outside) are few and kept one by one.
  */
 export class Pool {
   readonly rangeSet: RangeSet;
@@ -60,13 +58,9 @@ export class Pool {
   readonly #retained = new Set<bigint>();
   /** Allocated addresses that are not in the set. */
   readonly #outside = new Set<bigint>();
-  /** Where the next search begins. */
   #cursor: bigint;
 
-  /**
-   * The first search begins where the seed says, else at the first address. `taken`: what is allocated from the
-   * beginning.
-   */
+  /** The first search begins where the seed says, else at the first address. `taken`: allocated from the beginning. */
   constructor(rangeSet: RangeSet, startSeed?: string, taken = IntervalSet.EMPTY) {
     this.rangeSet = rangeSet;
     this.#free = new RunIndex(rangeSet.automatic.subtract(taken));
@@ -171,7 +165,6 @@ export class Pool {
     };
   }
 
-  /** Frees every address whose cool-down is over. */
   expire(nowMs: number): void {
     for (;;) {
       const resting = this.#cooling.peek();
@@ -196,10 +189,7 @@ export class Pool {
     return extent.contains(value) ? "excluded" : "outside";
   }
 
-  /**
-   * Runs of addresses that are given automatically and are free, ascending. Cool-downs count as over once they are
-   * expired.
-   */
+  /** Runs of free addresses that are given automatically, ascending. Cool-downs are over once they are expired. */
   freeRuns(): Generator<Interval> {
     return this.#free.intervals();
   }

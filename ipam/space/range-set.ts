@@ -6,7 +6,6 @@ import { IntervalSet, lastAtMost } from "./interval-set.ts";
 /** Runs of a set of addresses that a message lists. */
 const DESCRIBED_RUNS_MAX = 10;
 
-/** One subnet of a network and the addresses of it that may be allocated. */
 export interface SubnetDefinition {
   readonly cidr: Cidr;
   /** Returned with every address of the subnet, and never allocated itself. */
@@ -35,7 +34,6 @@ export interface RangeSet {
   readonly fingerprint: string;
 }
 
-/** Joins the finished subnets of one set. */
 export function makeRangeSet(subnets: readonly SubnetDefinition[]): RangeSet {
   const [first] = subnets;
   if (first === undefined) throw new Error("a range set needs a subnet");
@@ -76,9 +74,7 @@ export function placeOf(
   return find(({ extent }) => extent.contains(address.value)) ?? find(({ cidr }) => cidrContains(cidr, address));
 }
 
-/**
- * Finds the subnets that count thousands of addresses of one definition; no address is counted by two. O(log subnets).
- */
+/** Finds the subnets that count thousands of addresses; no address is counted by two. O(log subnets). */
 export function countingSubnets(
   rangeSets: readonly RangeSet[],
 ): (address: Address) => { readonly index: number; readonly subnet: SubnetDefinition } | null {
@@ -97,9 +93,8 @@ export function countingSubnets(
 }
 
 /**
- * The set from which one address of a part of a network is given: all subnets of a family as one set, without the
- * addresses outside the part. Addresses that the network reserves may be given automatically there. null: no subnet
- * has the family.
+ * The set from which one address of a part of a network is given: all subnets of a family, without what is outside.
+ * What the network reserves may be given automatically there. null: no subnet has the family.
  */
 export function narrowedRangeSet(
   rangeSets: readonly RangeSet[],

@@ -1,7 +1,4 @@
-/*
- * How long a released address is retained and cools down before another owner may have it. The only place where that is
- * decided: allocators, the controller, `holdfast check` and every view ask here.
- */
+/* How long a released address is retained and cools down. The only place that decides it: everybody asks here. */
 
 /** The cool-down of a network that does not set its own: longer than ARP and conntrack entries of a peer live. */
 export const COOLDOWN_SECONDS_DEFAULT = 60;
@@ -27,9 +24,7 @@ export function cooldownEndMs(definition: CooldownDefinition, sinceMs: number): 
   return sinceMs + cooldownSeconds(definition) * 1_000;
 }
 
-/**
- * Whether an address that has been cooling for `coolingMs` may go to another owner. NaN, not known for how long: no.
- */
+/** Whether an address cooling for `coolingMs` may go to another owner. NaN, not known for how long: no. */
 export function hasCooledDown(definition: CooldownDefinition, coolingMs: number): boolean {
   return coolingMs >= cooldownSeconds(definition) * 1_000;
 }

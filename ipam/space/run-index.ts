@@ -36,7 +36,6 @@ export class RunIndex {
     if (chunk.firsts.length > 0) this.#append(chunk);
   }
 
-  /** How many numbers are in it. */
   get count(): bigint {
     return this.#count;
   }

@@ -2,7 +2,6 @@ import { IPv4, IPv4CidrRange, IPv4Prefix, IPv6, IPv6CidrRange, IPv6Prefix } from
 import { type Address, parseAddress, refuseAmbiguous, refuseMapped, refuseText } from "./address.ts";
 import { type Cidr, cidrFirst, cidrLast, parseNetworkAround, parseSlash, refuseHostBits } from "./cidr.ts";
 
-/** A network as somebody wrote it, with its first and last address. */
 export interface WrittenNetwork {
   readonly cidr: Cidr;
   readonly hasHostBits: boolean;
@@ -21,8 +20,7 @@ export interface AddressReader {
 
 /**
  * Entries of a list that are read with ip-num. It takes 12 µs for an address of IPv6 and 50 µs for a network, fifty
- * times as long as our own reader, and whoever may write a definition chooses how many there are. See
- * docs/decisions/0094.
+ * times our reader's, and whoever may write a definition chooses how many there are. See docs/decisions/0094.
  */
 const LIBRARY_ENTRIES_MAX = 8;
 
@@ -30,7 +28,6 @@ function readerOf(address: AddressReader["address"], around: AddressReader["arou
   return { address, around, subnet: (text) => refuseHostBits(text, around(text)) };
 }
 
-/** Reads with ip-num. */
 export const WRITTEN = readerOf(readAddress, readAround);
 
 /** Reads as what we wrote ourselves is read. */

@@ -70,8 +70,7 @@ static enum progress broken(const char **fault, const char *why)
     return BROKEN;
 }
 
-/* Looks at what has arrived so far; `ended` when no more can come, which before the end of the answer is CUT. BROKEN
- * sets `fault`. */
+/* Looks at what has arrived; `ended`: no more can come, which before the answer's end is CUT. BROKEN sets `fault`. */
 enum progress read_answer(const char *bytes, size_t length, bool ended, struct answer *answer, const char **fault)
 {
     static const char START[] = "HTTP/1.";

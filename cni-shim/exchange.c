@@ -1,8 +1,7 @@
 /*
- * One request to the daemon over its unix socket, and its answer, all of it before a deadline.
- *
- * Between two daemons, at an upgrade or after a crash, nobody listens, and one that ends may cut its answer. What can
- * be asked again is, until somebody answers: the next daemon goes on where this one stopped.
+ * One request to the daemon over its unix socket, and its answer, all of it before a deadline. Between two daemons, at
+ * an upgrade or after a crash, nobody listens, and one that ends may cut its answer. What can be asked again is, until
+ * somebody answers: the next daemon goes on where this one stopped.
  */
 #include "shim.h"
 
@@ -58,8 +57,7 @@ static int retry_after_ms(int error, int64_t absent_until_ms, int64_t deadline_m
 
 /*
  * A unix socket with a full backlog does not become ready, as a TCP one would: connect says EAGAIN, and one asks again.
- * A daemon that is not there may be about to start, at boot or at a restart, and not every runtime tries again by
- * itself.
+ * A daemon that is not there may be about to start, at boot or a restart, and not every runtime tries again itself.
  */
 static int connect_daemon(const char *path, int64_t absent_until_ms, int64_t deadline_ms, struct trouble *trouble)
 {

@@ -44,8 +44,7 @@ struct call {
     struct answer answer;
 };
 
-/* On stderr, which runtimes keep at most in their log: for a DEL, whose stdout and exit status say "done" all the same.
- */
+/* On stderr, which runtimes log at most: for a DEL, whose stdout and exit status say "done" all the same. */
 static void say(const char *what, const struct trouble *trouble)
 {
     (void)dprintf(STDERR_FILENO, "holdfast-ipam: %s %s %s: %s: %s%s%s\n", variable("CNI_COMMAND"),
@@ -116,8 +115,7 @@ static int carry(struct call *call)
     return print_error(&trouble);
 }
 
-/* The daemon will never accept this request, so it must not wait in the spool. 408 and 429 are about now, not about it.
- */
+/* The daemon will never accept it, so it must not wait in the spool. 408 and 429 are about now, not about it. */
 static bool is_refused(int status)
 {
     return status >= 400 && status < 500 && status != 408 && status != 429;

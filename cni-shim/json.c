@@ -18,10 +18,7 @@ void put(struct text *text, const char *string)
     put_bytes(text, string, strlen(string));
 }
 
-/*
- * The length of the UTF-8 character that `bytes` begins with, 0 when it is none. By RFC 3629: no overlong form, no
- * surrogate, nothing above U+10FFFF.
- */
+/* Length of the UTF-8 character that `bytes` begins with, 0: none. RFC 3629: not overlong, no surrogate, ≤ U+10FFFF. */
 size_t utf8_character(const char *bytes, size_t length, uint32_t *code_point)
 {
     static const struct {
@@ -46,8 +43,7 @@ size_t utf8_character(const char *bytes, size_t length, uint32_t *code_point)
     return 0;
 }
 
-/* Bytes that are not UTF-8 become U+FFFD, one for one, as Go's encoding/json does it: JSON has no other way to carry
- * them. */
+/* Bytes that are not UTF-8 become U+FFFD, one for one, as in Go's encoding/json: JSON cannot carry them otherwise. */
 void put_json_string(struct text *text, const char *bytes, size_t length)
 {
     static const char hex[] = "0123456789abcdef";

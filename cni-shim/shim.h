@@ -19,7 +19,6 @@ enum cni_code {
     CNI_NOT_AVAILABLE = 50, /* STATUS only */
 };
 
-/* A CNI error in the making. */
 enum { TROUBLE_TEXT_BYTES = 1024 }; /* room for a path and a sentence */
 struct trouble {
     enum cni_code code;
@@ -36,8 +35,7 @@ struct text {
 };
 
 /* trouble.c */
-/* Fills `trouble`, cutting what is too long, and returns false, so that a failing function can end with `return
- * fail(…)`. */
+/* Fills `trouble`, cutting what is too long. Returns false: a failing function can end with `return fail(…)`. */
 bool fail(struct trouble *trouble, enum cni_code code, const char *details, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 enum { ERROR_BYTES_MAX = 2 * 6 * TROUBLE_TEXT_BYTES + 128 }; /* a byte may become six: \u00xx */

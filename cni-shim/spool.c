@@ -1,6 +1,5 @@
 /*
  * A DEL that could not be delivered, kept as a file for the daemon: the body of `POST /cni` as it would have been sent.
- *
  * A file appears under its name whole and durable, or not at all: written beside it as `.tmp-<name>`, synced, renamed,
  * and the directory synced. A `.tmp-` file that a killed shim leaves behind is the daemon's to remove.
  */
@@ -21,8 +20,7 @@ enum {
     NAME_ATTEMPTS_MAX = 16,    /* names only collide across PID namespaces, or with a file of an earlier boot */
 };
 
-/* Opens a directory, making what is missing of its path. A new name is synced in its parent: files would be lost with
- * it. */
+/* Opens a directory, making what is missing of its path. A new name is synced in its parent, else files are lost. */
 static int open_directory(const char *path)
 {
     const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
@@ -58,8 +56,7 @@ static bool is_full(DIR *directory)
     return count >= SPOOL_ENTRIES_MAX;
 }
 
-/* Never replaces a file: one of that name may be the DEL of another. NFS and old kernels cannot promise it, and still
- * spool. */
+/* Never replaces a file, perhaps another's DEL. NFS and old kernels cannot promise it, and still spool. */
 static int rename_new(int directory, const char *from, const char *to)
 {
     if (renameat2(directory, from, directory, to, RENAME_NOREPLACE) == 0)

@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The error object has the same shape in every version of CNI; this is the version the shim speaks when it speaks
- * itself. */
+/* An error object has the same shape in every version of CNI; this is the one the shim speaks by itself. */
 static const char ERROR_CNI_VERSION[] = "1.0.0";
 
 bool fail(struct trouble *trouble, enum cni_code code, const char *details, const char *format, ...)

@@ -12,15 +12,11 @@ import type { IPAllocation } from "../kube/objects.ts";
 /** Create, read and replace, each with its own limit, ms. */
 const RECORD_MS_MAX = 3 * HOUSEKEEPING_DEADLINE_MS;
 
-/**
- * One address cannot be recorded now although the API server answers: a policy refuses it, or others keep writing it.
- * Other addresses are not affected.
- */
+/** One address cannot be recorded now, by a policy or others' writes, though the API server answers. Others can. */
 export class NotRecorded extends ApiAway {
   override readonly name = "NotRecorded";
 }
 
-/** The outcome for an address that is in use. */
 export type RecordOutcome =
   /** Just recorded; `was` is the state before: `bound` to an owner that the holder succeeds. */
   | { readonly kind: "recorded"; readonly was: "none" | "cooling" | "bound"; readonly object: IPAllocation }

@@ -7,9 +7,7 @@ const AT_ONCE_MAX = 4;
 const PAUSE_MS_MIN = 1_000;
 /** … up to this. After the same time without an import, all is forgotten. */
 const PAUSE_MS_MAX = 60_000;
-/**
- * Editions that need no import are written into an IPNetwork at most this often, ms: a daemon that starts waits for it.
- */
+/** An IPNetwork gets editions that need no import at most this often, ms: a daemon that starts waits for it. */
 const UPDATE_MS_MIN = 5_000;
 
 interface OpenedImports {

@@ -12,7 +12,6 @@ import type { DefinitionCatalog } from "../networks/definition-catalog.ts";
 import { claimHolder, listedAddress, withMask } from "./listed-address.ts";
 import { POD_INTERFACES_MAX, withinBounds } from "./pod-bounds.ts";
 
-/** An address that is in use, and its user. */
 export interface ImportCandidate {
   readonly one: InterfaceAddress;
   readonly holder: Holder;
@@ -124,10 +123,7 @@ export class ImportCandidates {
     return [...byAddress.values()];
   }
 
-  /**
-   * What pods report alone, the oldest first; last those between two sandboxes: somebody may have got their addresses
-   * since.
-   */
+  /** What pods alone report, the oldest first; last those between two sandboxes: others may have got what they had. */
   ofPods(): ImportCandidate[] {
     this.refusedCount = 0;
     const pods = [...this.#pods.values()].sort(
@@ -194,8 +190,7 @@ export class ImportCandidates {
     );
     // Two interfaces on one NAD: which of them has the address is unknown, so that a claim would be a guess.
     const element = ofInterface.length === 1 ? ofInterface[0] : undefined;
-    // kubevirt/ipam-extensions names one claim for all interfaces of a VM on one NAD: whose it is, the pod does not
-    // say.
+    // kubevirt/ipam-extensions names one claim for all interfaces of a VM on one NAD: whose, the pod does not say.
     const isShared = elements.filter((one) => one.claim === element?.claim).length > 1;
     const claim = element?.claim && !isShared ? this.#claims.get(`${pod.namespace}/${element.claim}`) : undefined;
     const mac = held.mac === null ? {} : { mac: held.mac };

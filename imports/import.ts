@@ -69,17 +69,13 @@ export interface ImportOptions {
   readonly log: Pick<Log, "info" | "warn">;
 }
 
-/** An address that was in use, as an import found it. */
 export interface ImportedAddress {
   /** CIDR. */
   readonly address: string;
   readonly owner: AllocationOwner;
   /** The source, such as `Pod shop/web-0`. */
   readonly foundIn: string;
-  /**
-   * `recorded`: just now; `known`: before, for the same holder; `taken`: `by` another holder; null: not read in a dry
-   * run.
-   */
+  /** `recorded`: just now; `known`: before, for the same holder; `taken`: `by` another; null: not read in a dry run. */
   readonly outcome: "recorded" | "known" | "taken" | null;
   readonly by?: string;
 }

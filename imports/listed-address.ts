@@ -5,10 +5,7 @@ import { type InterfaceAddress, parseInterfaceAddress } from "../ipam/space/cidr
 import { placeOf } from "../ipam/space/range-set.ts";
 import type { ClaimView } from "../kube/views/claim-view.ts";
 
-/**
- * An address that an object lists as in use, with or without a mask. Unlike an ADD, a reservation need not know the
- * mask for certain. null when it is not an address.
- */
+/** An address that an object lists, with or without a mask, which need not be known for certain. null: it is none. */
 export function listedAddress(text: string, definition: NetworkDefinition | null): InterfaceAddress | null {
   try {
     return text.includes("/") ? parseInterfaceAddress(text) : withMask(parseAddress(text), null, definition);

@@ -11,10 +11,7 @@ interface RecordedPod {
   readonly claims: readonly string[];
 }
 
-/**
- * The recorded addresses of pods on each network, and claims by name. They limit a pod that keeps changing its
- * annotations.
- */
+/** Recorded addresses of pods on each network, and claims by name: they limit a pod that keeps changing annotations. */
 export class OwnerRecords {
   readonly #byOwner = new Map<string, Address[]>();
 

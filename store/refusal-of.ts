@@ -1,7 +1,6 @@
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import { ApiAway } from "../kube/kube-api.ts";
-import { StorageAway, StorageFault } from "./allocations.ts";
-import { isStorageError } from "./storage-error.ts";
+import { isStorageError, StorageAway, StorageFault } from "./allocations.ts";
 
 /** The refusal that an error means to a caller. An unexpected error is a fault of ours and is reported as such. */
 export function refusalOf(error: unknown): Refusal {

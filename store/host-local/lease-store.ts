@@ -5,8 +5,8 @@
  *   data-dir, machine-paths      which directory that is, and whether something hides it from the daemon
  *   lease-files                  the files of a directory
  *   lease-store                  where leases are recorded; the port
- *   record-leases, judged-lease  recording them in slices, each with its verdict
- *   report, findings             what import and check say
+ *   record-leases                recording them in slices, each with its verdict
+ *   report                       what import and check say
  */
 import type { LeaseHolder } from "../../ipam/definition/host-local-lease.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";

@@ -6,7 +6,6 @@ import type { Log } from "../../platform/log.ts";
 import type { Clock } from "../../platform/time.ts";
 import { RecentKeys } from "../../platform/warn-once.ts";
 import { dataDirectory, type HostLocalDirs, MachineSight, refuseHidden, unreadable } from "./data-dir.ts";
-import { describeLease, type JudgedLease } from "./judged-lease.ts";
 import {
   directoryVersion,
   type Lease,
@@ -17,7 +16,7 @@ import {
   TICK_MS_MAX,
 } from "./lease-files.ts";
 import type { LeaseStore, LeaseVerdict } from "./lease-store.ts";
-import { type Progress, recordLeases, stillRecording } from "./record-leases.ts";
+import { describeLease, type JudgedLease, type Progress, recordLeases, stillRecording } from "./record-leases.ts";
 
 const HOST_LOCAL_DIRS: HostLocalDirs = { standard: HOST_LOCAL_DATA_DIR, allowed: null };
 

@@ -1,9 +1,8 @@
 import type Database from "better-sqlite3";
 import type { PassKillPoint } from "../../platform/kill-point.ts";
 import type { Clock } from "../../platform/time.ts";
-import { StorageFault } from "../allocations.ts";
+import { isStorageError, StorageFault } from "../allocations.ts";
 import type { NodeContext } from "../node-context.ts";
-import { isStorageError } from "../storage-error.ts";
 
 /** Requests in one transaction at most: limits how many fail together in a crash or a failed commit. */
 const BATCH_REQUESTS_MAX = 256;

@@ -5,9 +5,9 @@
  *   attach, attach-view       one ADD in one transaction; reserve: the rows that it inserts
  *   reservations              addresses of owners without containers
  *   detach, release           one DEL; release by an operator
- *   apply-claim, apply-definition, apply-content, claim-status   as kubectl would apply them
+ *   apply-claim, apply-definition, apply-content   as kubectl would apply them
+ *   claim-status              what claims are told, also about a network that was changed
  *   rehearsal                 the same, rolled back
- *   claim-standing            what claims are told about a network that was changed
  *   lease-store               host-local's leases, as records
  */
 
@@ -23,7 +23,7 @@ import { isBefore, type Stamp } from "../../ipam/stamp.ts";
 import type { ObjectKind } from "../../kube/views/content-annotations.ts";
 import { within } from "../../platform/time.ts";
 import type { AttachOutcome, AttachWant, DetachOutcome, DetachWant, EndReason, Reservations } from "../allocations.ts";
-import { leaseFindings } from "../host-local/findings.ts";
+import { leaseFindings } from "../host-local/report.ts";
 import { HostLocalTakeover } from "../host-local/takeover.ts";
 import { checkLedger } from "../journal/check.ts";
 import type { Transaction } from "../journal/group-commit.ts";
@@ -59,7 +59,7 @@ import { applyClaim, deleteClaim, listClaims } from "./apply-claim.ts";
 import { annotationsOf, applyContent, contentOf, contentViews, deleteContent } from "./apply-content.ts";
 import { applyDefinition, deleteDefinition } from "./apply-definition.ts";
 import { attach } from "./attach.ts";
-import { ClaimStanding } from "./claim-standing.ts";
+import { ClaimStanding } from "./claim-status.ts";
 import { detach, endById } from "./detach.ts";
 import { SqliteLeaseStore } from "./lease-store.ts";
 import { Rehearsal } from "./rehearsal.ts";

@@ -6,7 +6,7 @@
  *   own-keys, host-local-keys, subnet-ranges   ranges, by our keys and by host-local's; special-networks: none of them
  *   metadata-key, routes-and-dns, reservations, bridge-gateway, requested-address   the other keys
  *   definition-keys             reading and refusing any key; definition-difference: comparing two definitions
- *   foreign-keys, convert-config   other IPAM plugins' keys: what they are called here, and turned into ours
+ *   convert-config              other IPAM plugins' keys turned into ours
  *   host-local-lease            host-local's files; interface-name: names that Linux accepts
  */
 

@@ -3,7 +3,7 @@
  *
  *   address, cidr              one address, a subnet, an address in it: read and written
  *   interval-set, range-set    the addresses of a network that can be given
- *   pool, run-index, cooling-queue, next-fit   which of them are free or cooling, and the order in which they are tried
+ *   pool, run-index, cooling-queue   which of them are free or cooling, and the order in which they are tried
  *   free-space                 the free addresses of a pool, for people
  *   rest                       how long a released address cools down
  */
@@ -12,7 +12,6 @@ import { hash } from "node:crypto";
 import { cidrContains, cidrFirst, cidrLast } from "./cidr.ts";
 import { CoolingQueue, type Resting } from "./cooling-queue.ts";
 import { type Interval, IntervalSet } from "./interval-set.ts";
-import { nextFit, nextOfBoth } from "./next-fit.ts";
 import type { RangeSet, SubnetDefinition } from "./range-set.ts";
 import { RunIndex } from "./run-index.ts";
 
@@ -276,4 +275,36 @@ export class Pool {
     }
     return new RunIndex(IntervalSet.from(runs));
   }
+}
+
+/** The first number from a position on, wrapping around at the end; null: there is none. */
+type NextFrom = (position: bigint) => bigint | null;
+
+/** All that `nextFrom` finds, from `startAt` once around, none twice; what comes or goes meanwhile, perhaps. */
+function* nextFit(startAt: bigint, nextFrom: NextFrom): Generator<bigint> {
+  let position = startAt;
+  let wrapped = false;
+  for (;;) {
+    const next = nextFrom(position);
+    if (next === null) return;
+    if (next < position) {
+      if (wrapped) return;
+      wrapped = true;
+    }
+    if (wrapped && next >= startAt) return;
+    yield next;
+    position = next + 1n;
+  }
+}
+
+function nextOfBoth(a: NextFrom, b: NextFrom): NextFrom {
+  return (position) => {
+    const [nextA, nextB] = [a(position), b(position)];
+    if (nextA === null || nextB === null) return nextA ?? nextB;
+    // A number that is not below the position comes before one that is; otherwise the lower number comes first.
+    const aIsAhead = nextA >= position;
+    const bIsAhead = nextB >= position;
+    const aComesFirst = aIsAhead === bIsAhead ? nextA <= nextB : aIsAhead;
+    return aComesFirst ? nextA : nextB;
+  };
 }

@@ -4,7 +4,7 @@ import { isPod } from "../claims/reasons/facts.ts";
 import { NotRecorded } from "../imports/create-allocation.ts";
 import { type ImportedAddress, recordAll } from "../imports/import.ts";
 import { type ImportCandidate, ImportCandidates } from "../imports/import-candidates.ts";
-import { OwnerRecords } from "../imports/owner-records.ts";
+import { OwnerRecords } from "../imports/pod-bounds.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { parseAddress } from "../ipam/space/address.ts";
 import { placeOf } from "../ipam/space/range-set.ts";

@@ -3,8 +3,8 @@
  *
  *   import                        records them; import-backoff: when a definition that joins again waits
  *   read-candidates               reads claims, pools and pods, once for all networks
- *   import-candidates, listed-address, pod-bounds   which pods report which addresses
- *   owner-records, create-allocation                what is recorded of each
+ *   import-candidates, listed-address               which pods report which addresses
+ *   pod-bounds, create-allocation                   how many of them count; what is recorded of each
  */
 
 import { describeHolder } from "../allocations/owners.ts";
@@ -42,7 +42,7 @@ import { severalAtOnce } from "../platform/several-at-once.ts";
 import { isoTime } from "../platform/time.ts";
 import { NotRecorded, reserveInUse } from "./create-allocation.ts";
 import { type ImportCandidate, ImportCandidates } from "./import-candidates.ts";
-import { OwnerRecords } from "./owner-records.ts";
+import { OwnerRecords } from "./pod-bounds.ts";
 import { readCandidates } from "./read-candidates.ts";
 
 /** Objects created in parallel: an import of thousands must end within minutes, and others use the server too. */

@@ -5,8 +5,8 @@ import { defineConfig } from "vitest/config";
  * which `make test-all` adds.
  */
 const LAYERS = {
-  // Pure code, and the stores over real SQLite. Runs on any system. Where a room has another layer as well, these are in
-  // its `unit`.
+  // Pure code, and the stores over real SQLite. Runs on any system. Where a room has tests of another layer as well,
+  // these are in its `unit`.
   fast: [
     ...["admin", "allocations", "claims", "controller/unit", "conversations", "imports", "ipam", "kube/unit"],
     ...["metadata", "networks", "platform", "store", "ui"],

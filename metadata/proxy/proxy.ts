@@ -91,7 +91,7 @@ export class BackendProxy {
     const headers = serviceHeaders(request.headers, identity, secret);
     const turn = this.#turns.get(service) ?? 0;
     this.#turns.set(service, (turn + 1) % Math.max(1, endpoints.length));
-    let result: BackendResult = { kind: "unreachable", why: NO_ENDPOINT };
+    let result: BackendResult = { kind: "unreachable", why: "no ready endpoint on this node" };
     for (let tried = 0; tried < endpoints.length; tried++) {
       const endpoint = endpoints[(turn + tried) % endpoints.length];
       const left = { timeoutMs: Math.max(1, endMs - clock.monotonicMs()), ca: null };
@@ -119,7 +119,8 @@ export class BackendProxy {
     }
     const decision = judgeBackend(result, backend.kind);
     if (decision.kind === "replace") {
-      const hasNoEndpoint = result.kind === "unreachable" && result.why === NO_ENDPOINT;
+      const hasNoEndpoint =
+        result.kind === "unreachable" && backend.kind === "service" && backend.endpoints.length === 0;
       onOutcome(backend.kind, outcomeOf(result, hasNoEndpoint));
       if (decision.note !== null) {
         const name = backend.kind === "nova" ? backend.url : backend.service;
@@ -134,8 +135,6 @@ export class BackendProxy {
     return { status, headers: { ...passed, ...lengthOf(result, method) }, body };
   }
 }
-
-const NO_ENDPOINT = "no ready endpoint on this node";
 
 function outcomeOf(result: BackendResult, hasNoEndpoint: boolean): ProxyOutcome {
   if (hasNoEndpoint) return "no-endpoint";

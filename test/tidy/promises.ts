@@ -108,7 +108,7 @@ const THREATS: Page = {
     row(
       "The policies hold every service account of the name",
       ["store/admission-policies.test.ts", "the policies hold the daemons of every namespace"],
-      ["claims/check-policies.test.ts", "names a policy %s"],
+      ["admin/check-policies.test.ts", "names a policy %s"],
       ["cluster/viewer.test.ts", "holdfast %s is refused nothing"],
     ),
     row(

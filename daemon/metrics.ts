@@ -4,7 +4,7 @@ import type { PortService } from "../guests/ports/port-service.ts";
 import type { RefusalCode } from "../ipam/refusals.ts";
 import type { RequestObservers } from "../kube/kube-api.ts";
 import { ListMetrics } from "../kube/list-metrics.ts";
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry, textOf } from "../platform/prometheus.ts";
+import { type Counter, collectDefaultMetrics, Histogram, MetricsRegistry } from "../platform/prometheus.ts";
 import { SingleFlight } from "../platform/single-flight.ts";
 import type { Clock } from "../platform/time.ts";
 import { StorageFault } from "../store/allocations.ts";
@@ -47,113 +47,83 @@ export class ApiRequestMetrics {
 
 /** Everything in `GET /metrics`. Gauges are computed from the store at each request. */
 export class Metrics {
-  readonly #registry = new Registry();
+  readonly #registry = new MetricsRegistry();
   readonly #duration: Histogram<"verb" | "outcome">;
   readonly #refusals: Counter<"verb" | "code">;
-  readonly #size: Gauge<"network" | "subnets">;
-  readonly #addresses: Gauge<"network" | "subnets" | "state">;
-  readonly #attachments: Gauge<"network">;
   readonly #store: Pick<Networks, "networks">;
+  /** Read once for all gauges, so that one answer is consistent. */
+  #networks = seriesOf([]);
   readonly #texts = new SingleFlight<{ contentType: string; body: string }>();
 
   constructor(sources: MetricSources) {
-    const registers = [this.#registry];
+    const registry = this.#registry;
     this.#store = sources.store;
     this.#duration = new Histogram({
       name: "holdfast_cni_request_duration_seconds",
       help: "Time from a CNI request's arrival in the daemon to its answer",
       labelNames: ["verb", "outcome"],
       buckets: SECONDS_BUCKETS,
-      registers,
+      registers: [registry],
     });
-    this.#refusals = new Counter({
-      name: "holdfast_cni_refusals_total",
-      help: "CNI requests answered with an error, by the refusal's code",
-      labelNames: ["verb", "code"],
-      registers,
-    });
-    this.#size = new Gauge({
-      name: "holdfast_network_size_addresses",
-      help: "Addresses of a network's subnet; the sum of its holdfast_network_addresses",
-      labelNames: ["network", "subnets"],
-      registers,
-    });
-    this.#addresses = new Gauge({
-      name: "holdfast_network_addresses",
-      help: "Addresses of a network's subnet by state: allocated, retained, cooling, free, excluded",
-      labelNames: ["network", "subnets", "state"],
-      registers,
-    });
-    this.#attachments = new Gauge({
-      name: "holdfast_network_attachments",
-      help: "Container interfaces attached to a network on this node",
-      labelNames: ["network"],
-      registers,
-    });
-    new Gauge({
-      name: "holdfast_ready",
-      help: "1 when a new holder gets an address",
-      registers,
-      collect() {
-        this.set(sources.notReady() === null ? 1 : 0);
-      },
-    });
-    new Gauge({
-      name: "holdfast_spool_files",
-      help: "DELs in the spool directory: waiting to be delivered, or not understood",
-      labelNames: ["state"],
-      registers,
-      collect() {
+    this.#refusals = registry.counter(
+      "holdfast_cni_refusals_total{verb,code}",
+      "CNI requests answered with an error, by the refusal's code",
+    );
+    registry.gauge(
+      "holdfast_network_size_addresses{network,subnets}",
+      "Addresses of a network's subnet; the sum of its holdfast_network_addresses",
+      () => this.#networks.ranges.map(({ network, subnets, size }) => [network, subnets, size]),
+    );
+    registry.gauge(
+      "holdfast_network_addresses{network,subnets,state}",
+      "Addresses of a network's subnet by state: allocated, retained, cooling, free, excluded",
+      () =>
+        this.#networks.ranges.flatMap(({ network, subnets, states }) =>
+          ADDRESS_STATES.map((state) => [network, subnets, state, states[state]]),
+        ),
+    );
+    registry.gauge(
+      "holdfast_network_attachments{network}",
+      "Container interfaces attached to a network on this node",
+      () => this.#networks.attachments,
+    );
+    registry.gauge("holdfast_ready", "1 when a new holder gets an address", () =>
+      sources.notReady() === null ? 1 : 0,
+    );
+    registry.gauge(
+      "holdfast_spool_files{state}",
+      "DELs in the spool directory: waiting to be delivered, or not understood",
+      () => {
         const { waiting, bad } = sources.spool();
-        this.set({ state: "waiting" }, waiting);
-        this.set({ state: "bad" }, bad);
+        return [
+          ["waiting", waiting],
+          ["bad", bad],
+        ];
       },
-    });
+    );
     if (sources.requests) {
-      this.#registry.registerMetric(sources.requests.seconds);
-      sources.requests.lists.addTo(this.#registry);
-      new Gauge({
-        name: "holdfast_outbox_entries",
-        help: "Releases of this node that the Kubernetes API has not been told yet",
-        registers,
-        collect() {
-          this.set(sources.owed());
-        },
-      });
-      new Gauge({
-        name: "holdfast_attachments_lost",
-        help: "Attachments of this node with an address that belongs to somebody else by now",
-        registers,
-        collect() {
-          this.set(sources.lost());
-        },
-      });
+      registry.registerMetric(sources.requests.seconds);
+      sources.requests.lists.addTo(registry);
+      registry.gauge(
+        "holdfast_outbox_entries",
+        "Releases of this node that the Kubernetes API has not been told yet",
+        () => sources.owed(),
+      );
+      registry.gauge(
+        "holdfast_attachments_lost",
+        "Attachments of this node with an address that belongs to somebody else by now",
+        () => sources.lost(),
+      );
     }
-    addPortMetrics(this.#registry, sources.ports);
-    new Gauge({
-      name: "holdfast_waiting_requests",
-      help: "ADDs that wait for their claim to be created",
-      registers,
-      collect() {
-        this.set(sources.waiting());
-      },
-    });
+    addPortMetrics(registry, sources.ports);
+    registry.gauge("holdfast_waiting_requests", "ADDs that wait for their claim to be created", () =>
+      sources.waiting(),
+    );
   }
 
   /** Shows the process beside the daemon. Its garbage collections are watched from then on until it ends. */
   addProcess(): void {
     collectDefaultMetrics({ register: this.#registry });
-  }
-
-  /** Networks are read once for all gauges, so that one answer is consistent. */
-  async #refreshNetworks(): Promise<void> {
-    const { attachments, ranges } = seriesOf(await networksOf(this.#store));
-    for (const gauge of [this.#size, this.#addresses, this.#attachments]) gauge.reset();
-    for (const [network, count] of attachments) this.#attachments.set({ network }, count);
-    for (const { network, subnets, size, states } of ranges) {
-      this.#size.set({ network, subnets }, size);
-      for (const state of ADDRESS_STATES) this.#addresses.set({ network, subnets, state }, states[state]);
-    }
   }
 
   cniDone(verb: string, tookMs: number): void {
@@ -168,8 +138,8 @@ export class Metrics {
   /** For one listener after the other: gauges of two answers would mix. */
   text(clock: Clock): Promise<{ contentType: string; body: string }> {
     return this.#texts.next(async () => {
-      await this.#refreshNetworks();
-      return textOf(this.#registry, clock);
+      this.#networks = seriesOf(await networksOf(this.#store));
+      return this.#registry.text(clock);
     });
   }
 }

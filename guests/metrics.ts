@@ -1,4 +1,4 @@
-import type { Registry } from "../platform/prometheus.ts";
+import type { MetricsRegistry } from "../platform/prometheus.ts";
 import type { Clock } from "../platform/time.ts";
 import { ask, parseShowStat } from "./haproxy/command-socket.ts";
 
@@ -24,7 +24,7 @@ export class NetMetrics {
   readonly #requests: Counts = new Map();
   #refused = 0;
   /** Made when somebody asks: 5 MB that a node whose metrics nobody reads does without. */
-  #registry: Promise<Registry> | null = null;
+  #registry: Promise<MetricsRegistry> | null = null;
   /** haproxy's counters as they were last seen: they begin anew with each reload. */
   #seen = new Map<string, number>();
 
@@ -44,91 +44,57 @@ export class NetMetrics {
     this.#registry ??= this.#makeRegistry();
     const registry = await this.#registry;
     await this.#readHaproxy();
-    const { textOf } = await import("../platform/prometheus.ts");
-    return textOf(registry, clock);
+    return registry.text(clock);
   }
 
-  async #makeRegistry(): Promise<Registry> {
-    const { Counter, collectDefaultMetrics, Gauge, Registry } = await import("../platform/prometheus.ts");
+  async #makeRegistry(): Promise<MetricsRegistry> {
+    const { collectDefaultMetrics, MetricsRegistry } = await import("../platform/prometheus.ts");
     const sources = this.#sources;
-    const registry = new Registry();
-    const registers = [registry];
+    const registry = new MetricsRegistry();
     collectDefaultMetrics({ register: registry });
-    new Gauge({
-      name: "holdfast_metadata_net_ports",
-      help: "Ports of guests with metadata on this node, by the driver that takes their frames",
-      labelNames: ["driver"],
-      registers,
-      collect() {
-        for (const [driver, count] of sources.served()) this.set({ driver }, count);
+    // A driver that this process does not run has ports that an earlier one left to it.
+    const served = new Map<string, number>();
+    registry.gauge(
+      "holdfast_metadata_net_ports{driver}",
+      "Ports of guests with metadata on this node, by the driver that takes their frames",
+      () => {
+        for (const [driver, count] of sources.served()) served.set(driver, count);
+        return served;
       },
-    });
-    new Gauge({
-      name: "holdfast_metadata_net_lost_ports",
-      help: "Guests without metadata: pending ones are tried again, final ones have no host-side link",
-      labelNames: ["kind"],
-      registers,
-      collect() {
-        for (const kind of ["pending", "final"] as const)
-          this.set({ kind }, sources.failed().filter((one) => one.kind === kind).length);
-      },
-    });
-    new Gauge({
-      name: "holdfast_metadata_net_connected",
-      help: "1 when the daemon is heard",
-      registers,
-      collect() {
-        this.set(sources.connected() ? 1 : 0);
-      },
-    });
-    new Gauge({
-      name: "holdfast_metadata_net_balancers",
-      help: "Networks of OVN-Kubernetes that refer to a Service, by their balancer on this node: programmed, failed",
-      labelNames: ["state"],
-      registers,
-      collect() {
-        for (const [state, count] of Object.entries(sources.balancers() ?? {})) this.set({ state }, count);
-      },
-    });
-    const counter = (name: string, help: string, label: string, counts: Counts) =>
-      new Counter({
-        name,
-        help,
-        labelNames: [label],
-        registers,
-        collect() {
-          this.reset();
-          for (const [value, count] of counts) this.inc({ [label]: value }, count);
-        },
-      });
-    counter(
-      "holdfast_metadata_net_reloads_total",
+    );
+    registry.gauge(
+      "holdfast_metadata_net_lost_ports{kind}",
+      "Guests without metadata: pending ones are tried again, final ones have no host-side link",
+      () => ["pending", "final"].map((kind) => [kind, sources.failed().filter((one) => one.kind === kind).length]),
+    );
+    registry.gauge("holdfast_metadata_net_connected", "1 when the daemon is heard", () =>
+      sources.connected() ? 1 : 0,
+    );
+    registry.gauge(
+      "holdfast_metadata_net_balancers{state}",
+      "Networks of OVN-Kubernetes that refer to a Service, by their balancer on this node: programmed, failed",
+      () => Object.entries(sources.balancers() ?? {}),
+    );
+    registry.counter(
+      "holdfast_metadata_net_reloads_total{outcome}",
       "Starts and reloads of haproxy: ok, failed, or refused by its check",
-      "outcome",
-      this.#reloads,
+      () => this.#reloads,
     );
-    counter(
-      "holdfast_metadata_net_repairs_total",
+    registry.counter(
+      "holdfast_metadata_net_repairs_total{what}",
       "What somebody else had changed and is as it was: listener, balancer, or a driver's rules",
-      "what",
-      this.#repairs,
+      () => this.#repairs,
     );
-    counter(
-      "holdfast_metadata_net_requests_total",
+    registry.counter(
+      "holdfast_metadata_net_requests_total{status}",
       "Requests of guests by class of status, as haproxy counted them",
-      "status",
-      this.#requests,
+      () => this.#requests,
     );
-    const refused = () => this.#refused;
-    new Counter({
-      name: "holdfast_metadata_net_refused_connections_total",
-      help: "Connections refused because the guest had too many",
-      registers,
-      collect() {
-        this.reset();
-        this.inc(refused());
-      },
-    });
+    registry.counter(
+      "holdfast_metadata_net_refused_connections_total",
+      "Connections refused because the guest had too many",
+      () => this.#refused,
+    );
     return registry;
   }
 

@@ -1,4 +1,4 @@
-import { Counter, type Registry } from "../platform/prometheus.ts";
+import { Counter, type MetricsRegistry } from "../platform/prometheus.ts";
 import type { ListedPage } from "./kube-api.ts";
 
 const LABELS = ["resource", "selector", "source"] as const;
@@ -29,7 +29,7 @@ export class ListMetrics {
     this.#bytes.inc(labels, bytes);
   }
 
-  addTo(registry: Registry): void {
+  addTo(registry: MetricsRegistry): void {
     for (const metric of [this.#requests, this.#objects, this.#bytes]) registry.registerMetric(metric);
   }
 }

@@ -1,7 +1,7 @@
 import type { IdentityOutcome } from "../../identity/client.ts";
 import { ListMetrics } from "../../kube/list-metrics.ts";
 import { BoundedMap } from "../../platform/bounded-map.ts";
-import { Counter, collectDefaultMetrics, Histogram, Registry, textOf } from "../../platform/prometheus.ts";
+import { type Counter, collectDefaultMetrics, Histogram, MetricsRegistry } from "../../platform/prometheus.ts";
 import type { Clock } from "../../platform/time.ts";
 import { readTarget } from "../documents/request-path.ts";
 import type { ProxyOutcome } from "../proxy/proxy.ts";
@@ -23,7 +23,7 @@ const TREE_CHARS_MAX = 200;
 export class ServerMetrics {
   /** Of the Kubernetes API, where there is one. */
   readonly lists = new ListMetrics();
-  readonly #registry = new Registry();
+  readonly #registry = new MetricsRegistry();
   readonly #networks = new Set<string>();
   readonly #trees = new BoundedMap<string, OwnTree>(TREES_MAX);
   readonly #requests: Counter<"network" | "tree" | "status">;
@@ -32,34 +32,28 @@ export class ServerMetrics {
   readonly #backend: Counter<"kind" | "outcome">;
 
   constructor() {
-    const registers = [this.#registry];
-    collectDefaultMetrics({ register: this.#registry });
-    this.#requests = new Counter({
-      name: "holdfast_metadata_requests_total",
-      help: "Requests of guests by network, tree (openstack, ec2, nocloud, token, other, proxied) and HTTP status",
-      labelNames: ["network", "tree", "status"],
-      registers,
-    });
+    const registry = this.#registry;
+    collectDefaultMetrics({ register: registry });
+    this.#requests = registry.counter(
+      "holdfast_metadata_requests_total{network,tree,status}",
+      "Requests of guests by network, tree (openstack, ec2, nocloud, token, other, proxied) and HTTP status",
+    );
     this.#seconds = new Histogram({
       name: "holdfast_metadata_request_seconds",
       help: "From a whole request of a guest to its answer",
       labelNames: ["tree"],
       buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 30, 60],
-      registers,
+      registers: [registry],
     });
-    this.#identity = new Counter({
-      name: "holdfast_metadata_identity_lookups_total",
-      help: "Questions who is behind an address, by outcome: found, nobody, ambiguous, away, remembered",
-      labelNames: ["outcome"],
-      registers,
-    });
-    this.#backend = new Counter({
-      name: "holdfast_metadata_backend_requests_total",
-      help: "Forwarded requests by kind of backend and outcome: passed, refused, no-endpoint, unreachable, late, broken, gone",
-      labelNames: ["kind", "outcome"],
-      registers,
-    });
-    this.lists.addTo(this.#registry);
+    this.#identity = registry.counter(
+      "holdfast_metadata_identity_lookups_total{outcome}",
+      "Questions who is behind an address, by outcome: found, nobody, ambiguous, away, remembered",
+    );
+    this.#backend = registry.counter(
+      "holdfast_metadata_backend_requests_total{kind,outcome}",
+      "Forwarded requests by kind of backend and outcome: passed, refused, no-endpoint, unreachable, late, broken, gone",
+    );
+    this.lists.addTo(registry);
   }
 
   answered(request: { network: string | null; tree: RequestedTree; status: number; ms: number }): void {
@@ -86,7 +80,7 @@ export class ServerMetrics {
   }
 
   text(clock: Clock): Promise<{ contentType: string; body: string }> {
-    return textOf(this.#registry, clock);
+    return this.#registry.text(clock);
   }
 
   #networkLabel(network: string | null): string {

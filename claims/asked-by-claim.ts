@@ -10,10 +10,7 @@ import { ADDRESSES_ANNOTATION, networkOfHashed, readRequestedAddresses } from ".
 /** KubeVirt's label of launcher pods. */
 const LAUNCHERS = "kubevirt.io=virt-launcher";
 
-/**
- * What VMs that run ask for, by claim (`namespace/name`): addresses without prefix length. Not of VMs whose interfaces
- * have numbered names, nor where an annotation cannot be read. Throws ApiAway.
- */
+/** By claim (`namespace/name`), without prefix length; not what cannot be read, or is numbered. Throws ApiAway. */
 export async function askedByClaim(api: KubeApi): Promise<Map<string, readonly string[]>> {
   const asked = new Map<string, readonly string[]>();
   await api.list({

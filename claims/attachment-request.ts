@@ -31,9 +31,7 @@ export function readAttachmentRequest(args: CniArgs, conf: Configuration): Attac
   };
 }
 
-/**
- * The `mac` capability, else `args.cni.mac`, else MAC of CNI_ARGS, else the plugin's `mac`, which is macvlan's own key.
- */
+/** The `mac` capability, else `args.cni.mac`, else MAC of CNI_ARGS, else the plugin's `mac`, macvlan's own key. */
 function readMac(args: CniArgs, conf: Configuration): string | null {
   for (const [key, value] of [
     ...(["runtimeConfig.mac", "args.cni.mac"] as const).map((key) => [key, valueAt(conf, key)] as const),

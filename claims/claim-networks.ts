@@ -78,10 +78,7 @@ export class ClaimNetworks {
   }
 }
 
-/**
- * Whether an interface of a launcher pod is on the network where the VM's is to be by now. The launcher of a migration
- * that was given up may be late with its ADD: the claim would leave the VM with it.
- */
+/** Not where the launcher of a migration that was given up is late: the claim would leave the VM with it. */
 export function isWhereVmIs(pod: PodView, podInterface: string, vmi: VmiView | null): boolean {
   const wanted = vmi && interfaceBehind(vmi.interfaces, podInterface)?.nad;
   if (!wanted) return false;

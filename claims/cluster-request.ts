@@ -38,7 +38,6 @@ import type { PodDirectory } from "./pod-directory.ts";
 import { requestedByVm } from "./requested-by-vm.ts";
 import { claimOfInterface, interfaceBehind, mayBeAnothers } from "./vm-claims.ts";
 
-/** What an ADD requests, as read from the cluster. */
 export interface ClusterRequest {
   readonly pod: PodIdentity | null;
   readonly claim: ObjectName | null;
@@ -54,7 +53,6 @@ export interface ClusterRequest {
   readonly nodes: NetworkDefinition | null;
 }
 
-/** One ADD as the runtime sends it. */
 export interface RuntimeRequest {
   readonly interface: string;
   readonly args: CniArgs;
@@ -64,7 +62,6 @@ export interface RuntimeRequest {
   ownDefinition(): { readonly definition: NetworkDefinition; readonly source: string };
 }
 
-/** The sources of the answer. */
 export interface ClusterRequestParts {
   readonly api: KubeApi;
   readonly pods: PodDirectory;
@@ -141,10 +138,7 @@ function refuseOtherNode(pod: PodView, node: string): void {
   throw new RefusalError(refuse("WRONG_NODE", { pod: pod.key, actual: pod.node, node }));
 }
 
-/**
- * The claim of the interface; null: its element names none. In a VM's launcher pod the interface tells which of the
- * VM's claims is meant, whichever the element names.
- */
+/** null: its element names none. In a launcher pod the interface tells which claim, whichever the element names. */
 async function claimOf(
   pods: PodDirectory,
   pod: PodView,

@@ -1,6 +1,5 @@
 import { RefusalError, refuse } from "../ipam/refusals.ts";
 
-/** CNI_ARGS, split. */
 export type CniArgs = ReadonlyMap<string, string>;
 
 /** Supported keys. With `IgnoreUnknown=1`, as kubelet sets it, others are ignored. */

@@ -21,9 +21,7 @@ const KNOWN_KEYS: Readonly<Record<ObjectKind, readonly string[]>> = {
 const ENCODED = { Secret: "data", ConfigMap: "binaryData" } as const;
 const PLAIN = { Secret: "stringData", ConfigMap: "data" } as const;
 
-/**
- * Reads a Secret or ConfigMap. No message contains a value. Throws RefusalError REQUEST_INVALID that names the key.
- */
+/** No message contains a value. Throws RefusalError REQUEST_INVALID that names the key. */
 export function readContentManifest(object: Json, kind: ObjectKind): AppliedContent {
   const { namespace, name } = readName(object);
   if (isForPasswords({ kind, name }))

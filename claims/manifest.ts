@@ -7,7 +7,6 @@ import type { AppliedClaim, AppliedContent, AppliedDefinition } from "../store/m
 import { readContentManifest } from "./content-manifest.ts";
 import { invalid, isObject, type Json, readName } from "./manifest-parts.ts";
 
-/** A parsed object of a manifest. */
 export type AppliedObject =
   | { readonly kind: "IPAMClaim"; readonly claim: AppliedClaim }
   | { readonly kind: "NetworkAttachmentDefinition"; readonly definition: AppliedDefinition }
@@ -17,10 +16,7 @@ export type AppliedObject =
 const KEPT_METADATA = ["labels", "annotations", "ownerReferences"];
 const CLAIM_SPEC_KEYS = ["network", "interface", "ipRequests"];
 
-/**
- * Reads one object as `kubectl apply` would take it. Throws RefusalError CONFIG_INVALID or REQUEST_INVALID that names
- * the key.
- */
+/** As `kubectl apply` would take it. Throws RefusalError CONFIG_INVALID or REQUEST_INVALID that names the key. */
 export function readManifest(object: unknown): AppliedObject {
   if (!isObject(object)) invalid("object", object, "expected a Kubernetes object with apiVersion, kind and metadata");
   const { apiVersion, kind } = object;

@@ -28,7 +28,6 @@ export interface PodName {
   readonly uid: string;
 }
 
-/** The VM that owns a VMI. */
 export interface VmLookup {
   /** Whether the cluster has KubeVirt's API at all. */
   readonly kubevirt: boolean;
@@ -75,10 +74,7 @@ export class PodDirectory {
     return this.#known(pod)?.vmi ?? null;
   }
 
-  /**
-   * What the VM of a launcher pod asks for on an interface, from memory: without prefix length. None where its
-   * annotation cannot be read, or the interface is numbered.
-   */
+  /** From memory, without prefix length. None where its annotation cannot be read, or the interface is numbered. */
   askedOn(pod: PodName, podInterface: string): readonly string[] {
     const known = this.#known(pod);
     if (!known?.vmi) return [];
@@ -126,7 +122,6 @@ export class PodDirectory {
     return isStaticUid(pod.uid) && (view === null || view.staticUid === null) ? "unseen" : "gone";
   }
 
-  /** Whether the cluster has KubeVirt's API. */
   async hasKubeVirt(namespace: string, deadlineMs: number): Promise<boolean> {
     const read = await this.#objects.get(namespacedPath(VMIS_PATH, namespace, NO_VMI), deadlineMs);
     return read.kind !== "not-served";
@@ -170,10 +165,7 @@ export class PodDirectory {
     return object?.metadata?.uid === vmi.uid ? projectVmi(object) : null;
   }
 
-  /**
-   * The VMI of another namespace that the guest of a launcher pod comes from, `namespace/name`; null: none, or none of
-   * this cluster.
-   */
+  /** The VMI, of another namespace: `namespace/name`; null: it comes from none, or none of this cluster. */
   async migratedFrom({ vmi, namespace }: PodView, deadlineMs: number): Promise<ObjectName | null> {
     if (vmi === null) return null;
     const read = await this.#objects.get(namespacedPath(VMIS_PATH, namespace, vmi.name), deadlineMs);

@@ -5,10 +5,7 @@ import { CLAIMS_PATH, namespacedPath } from "../kube/objects.ts";
 import type { ObjectName } from "../kube/views/claim-reference.ts";
 import { type ClaimView, projectClaim } from "../kube/views/claim-view.ts";
 
-/**
- * A quorum read of an IPAMClaim; null: there is no such claim, nor any other where IPAMClaims have no definition.
- * Throws ApiAway, and RefusalError API_REFUSED.
- */
+/** A quorum read; null: no such claim, or no definition of IPAMClaims. Throws ApiAway, RefusalError API_REFUSED. */
 export async function readClaim(
   api: KubeApi,
   { namespace, name }: ObjectName,

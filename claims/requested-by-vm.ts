@@ -13,14 +13,10 @@ import { interfaceBehind } from "./vm-claims.ts";
 
 interface Parts {
   readonly pods: PodDirectory;
-  /** Tells the pod's owner, and the VM's. */
   warnPod(pod: PodIdentity | null, reason: string, message: string): void;
 }
 
-/**
- * What the VM of a launcher pod asks for on an interface. Hashed names of interfaces tell which of the VM's networks
- * they are for; for the others the VMI is read.
- */
+/** Hashed names of interfaces tell which of the VM's networks they are for; for the others the VMI is read. */
 export async function requestedByVm(
   parts: Parts,
   pod: PodView,

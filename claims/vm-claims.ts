@@ -3,10 +3,7 @@ import { hashedInterface, type VmiInterface } from "../kube/views/vmi-view.ts";
 /** Longest name of an object, as kubevirt/ipam-extensions cuts it. */
 const NAME_CHARS_MAX = 253;
 
-/**
- * The name that kubevirt/ipam-extensions gives to the claim of a VM's interface (pkg/claims, ComposeKey). `network` is
- * the name of the interface's network in the VM.
- */
+/** The name that kubevirt/ipam-extensions gives it (pkg/claims, ComposeKey). `network`: by its name in the VM. */
 export function claimOfInterface(vmi: string, network: string): string {
   const parts = `${vmi}.${network}`.toLowerCase().match(/[a-z0-9]([-a-z0-9]*[a-z0-9])?/g) ?? [];
   return parts.join(".").slice(0, NAME_CHARS_MAX);

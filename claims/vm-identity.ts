@@ -2,14 +2,12 @@ import { type Refusal, refuse } from "../ipam/refusals.ts";
 import { type ClaimView, vmOwners } from "../kube/views/claim-view.ts";
 import { parseTime } from "../platform/time.ts";
 
-/** What is known of the VM that a pod runs. */
 export interface VmIdentity {
   readonly vmi: { readonly uid: string } | null;
   /** UID of the VM that owns the VMI; null: it has none, or none could be read. */
   readonly vmUid: string | null;
 }
 
-/** A pod that wants to use a claim. */
 export interface ClaimPod extends VmIdentity {
   /** `namespace/name` */
   readonly key: string;
@@ -47,10 +45,7 @@ export function mayUse(request: {
   return { ok: true };
 }
 
-/**
- * Whether two pods run one VM, as source and target of its migration. Never for pods without a VM. A restarted VM has
- * another VMI.
- */
+/** As source and target of a migration do. Never pods without a VM. A restarted VM has another VMI. */
 export function sameVm(a: VmIdentity, b: VmIdentity): boolean {
   return (
     (a.vmi !== null && a.vmi.uid !== "" && a.vmi.uid === b.vmi?.uid) ||

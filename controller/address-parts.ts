@@ -30,7 +30,6 @@ interface AddressPartsOptions extends PartContext {
   doubt(): string | null;
   onCarriedOut(verdict: Verdict): void;
   onRefused(count: number): void;
-  /** An allocation that somebody had deleted by force is there again. */
   onPutBack(): void;
 }
 
@@ -137,7 +136,6 @@ export class AddressParts {
     this.#context = options;
   }
 
-  /** A NAD has changed, or what defines a network. */
   definitionsChanged(): void {
     this.#definitionChanges += 1;
     this.#podAdoption.forget();

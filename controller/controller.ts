@@ -154,7 +154,6 @@ export class Controller {
     this.#occur("definitions-changed");
   }
 
-  /** Why nothing may be written now, or null. */
   #idle(): string | null {
     return this.#notReady() ?? this.#lease.whyNot;
   }

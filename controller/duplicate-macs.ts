@@ -9,7 +9,6 @@ interface DuplicateMacsOptions {
   readonly clock: Clock;
   readonly caches: Pick<Caches, "allocations" | "pods">;
   readonly events: Pick<EventWriter, "warn">;
-  /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
 }
 
@@ -21,7 +20,6 @@ export class DuplicateMacs {
     this.#options = options;
   }
 
-  /** One pass over all allocations; not concurrently. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { caches, idle, clock } = this.#options;
     const { allocations, pods } = caches;

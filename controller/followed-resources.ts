@@ -4,15 +4,11 @@ import type { Reflected } from "../kube/reflected-items.ts";
 import { Reflector, type ReflectorOptions, type ReflectorState } from "../kube/reflector.ts";
 import { sharingParts } from "./shared-parts.ts";
 
-/**
- * Longest wait before a resource is listed or watched again, ms. There are two controllers, not thousands of nodes, and
- * nobody works while one of them is out of touch.
- */
+/** Longest wait to list or watch again, ms: nobody works meanwhile, and there are only two controllers. */
 const RETRY_MS_MAX = 2_000;
 
 export type FollowedLog = ReflectorOptions<Reflected>["log"];
 
-/** The followed copy of a resource. */
 export interface FollowedCache<T> extends ChangingCache<T> {
   /** The path of the collection in the version that is served. */
   readonly path: string;
@@ -20,7 +16,6 @@ export interface FollowedCache<T> extends ChangingCache<T> {
   readonly missing: boolean;
 }
 
-/** How a resource is followed, and what is told of it. */
 export type FollowHooks<T extends Reflected> = Pick<
   ReflectorOptions<T>,
   "project" | "onUpsert" | "onDelete" | "onDeletion" | "otherPaths" | "metadataOnly" | "onState" | "onVersion"
@@ -39,7 +34,6 @@ export class FollowedResources<Resource extends string> {
   readonly #reflectors = new Map<Resource, Reflector<never>>();
   readonly #states = new Map<Resource, ReflectorState>();
   readonly #needed = new Map<Resource, Reflector<never>>();
-  /** How many changes of a resource there were. */
   readonly #changes = new Map<Resource, number>();
   /** Dispensable ones of which the server has told, or failed to. */
   readonly #dispensable = new Set<Resource>();
@@ -127,10 +121,7 @@ export class FollowedResources<Resource extends string> {
     await Promise.all([...this.#reflectors.values()].map((reflector) => reflector.stop()));
   }
 
-  /**
-   * Why the copies cannot be relied upon; null: they can. A resource without a definition is no reason: its objects are
-   * unknown.
-   */
+  /** null: the copies can be relied upon. A resource without a definition is no reason: its objects are unknown. */
   get doubt(): string | null {
     for (const [resource, reflector] of this.#reflectors) {
       if (this.#dispensable.has(resource)) continue;

@@ -15,7 +15,6 @@ const WRITTEN_AT_ONCE = 4;
 export interface LeanAllocationsOptions {
   readonly api: KubeApi;
   readonly allocations: Pick<Cache<CachedAllocation>, "known" | "items">;
-  /** The API server's clock, ms since 1970. */
   readonly serverMs: () => number;
   readonly idle: () => string | null;
 }
@@ -31,7 +30,6 @@ export class LeanAllocations {
     this.#options = options;
   }
 
-  /** Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { api, allocations, serverMs, idle } = this.#options;
     if (!allocations.known || idle() !== null) return;

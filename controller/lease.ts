@@ -32,7 +32,6 @@ interface LeaseOptions {
   /** Of this process, and of no other at the same time. */
   readonly identity: string;
   readonly log: Pick<Log, "info" | "warn">;
-  /** From now on this process leads. */
   onLead?(): void;
 }
 

@@ -20,7 +20,6 @@ export class MachineParts {
   readonly cluster: ClusterMachines;
   /** null: Metal3's data kinds are left to CAPM3. */
   readonly data: OwnMode | null;
-  /** What the sweep judges them by. */
   readonly sources: MachineSources;
   readonly parts: readonly ControllerPart[];
 
@@ -83,7 +82,6 @@ export class MachineParts {
     if (!stopped()) this.data?.start();
   }
 
-  /** Work in hand comes to its end. */
   async stopWork(): Promise<void> {
     await Promise.all([this.cluster.stopWork(), this.data?.stopWork()]);
   }

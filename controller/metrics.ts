@@ -6,7 +6,6 @@ import type { MachineParts } from "./machine-parts.ts";
 import type { NetworkParts } from "./network-parts.ts";
 import type { Watched } from "./watched.ts";
 
-/** What the metrics of a controller are read from. */
 interface MeasuredParts {
   readonly watched: Watched;
   readonly addresses: AddressParts;

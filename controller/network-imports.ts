@@ -22,11 +22,8 @@ import type { Log } from "../platform/log.ts";
 export interface NetworkImportsOptions {
   readonly api: KubeApi;
   readonly definitions: DefinitionCatalog;
-  /** IPNetwork objects by name. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
-  /** Addresses that pods report but cannot have. */
   readonly onRefused: (count: number) => void;
-  /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
   readonly log: Pick<Log, "info" | "warn">;
 }

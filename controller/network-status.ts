@@ -30,9 +30,7 @@ export interface NetworkStatusOptions {
   readonly definitions: Pick<DefinitionCatalog, "networks" | "definitionOf">;
   readonly allocations: Pick<Cache<CachedAllocation>, "known">;
   readonly usedSpaces: UsedSpaces;
-  /** IPNetwork objects by name. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
-  /** The API server's clock, ms since 1970. */
   readonly serverMs: () => number;
   readonly idle: () => string | null;
   readonly log: Pick<Log, "warn">;

@@ -17,7 +17,6 @@ export interface OrphanNetworksOptions {
   readonly api: KubeApi;
   readonly definitions: Pick<DefinitionCatalog, "networks" | "definitionOf" | "broken">;
   readonly allocations: Cache<CachedAllocation>;
-  /** IPNetwork objects by name. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
   readonly pools: Cache<Pick<AddressPoolView, "network">> & { readonly missing: boolean };
   /** How long a network must have had neither a definition nor an address. */
@@ -28,7 +27,6 @@ export interface OrphanNetworksOptions {
 
 /** Networks that invalid NetworkAttachmentDefinitions, which define nothing until they are corrected, may be for. */
 interface WrongDefinitions {
-  /** Networks that they name. */
   readonly networks: ReadonlySet<string>;
   /** Namespaces of those that name no network. */
   readonly namespaces: ReadonlySet<string>;

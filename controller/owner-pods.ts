@@ -14,12 +14,10 @@ export interface OwnerPodsOptions {
   readonly api: KubeApi;
   readonly caches: Pick<Caches, "allocations" | "claims" | "pods">;
   readonly definitions: Pick<DefinitionCatalog, "definitionOf">;
-  /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
   readonly log: Pick<Log, "info" | "warn">;
 }
 
-/** A pod that is attached to an address of a claim. */
 interface Attached {
   readonly name: string;
   readonly uid: string;
@@ -43,7 +41,6 @@ export class OwnerPods {
     this.#objects = new ObjectClient(options.api);
   }
 
-  /** One pass over all claims; not concurrently. Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { caches, idle } = this.#options;
     const { allocations, claims, pods } = caches;
@@ -89,10 +86,7 @@ export class OwnerPods {
     return users;
   }
 
-  /**
-   * Writes only what quorum reads confirm, at the version just read. A conflict with another writer is left to the next
-   * pass.
-   */
+  /** Writes only what quorum reads confirm, at the version just read; a conflict is left to the next pass. */
   async #bringBack(seen: ClaimView, user: Attached): Promise<void> {
     const { log } = this.#options;
     const { namespace, name } = seen;

@@ -9,7 +9,6 @@ const SETTLE_MS = 200;
 interface PartTaskOptions {
   readonly clock: Clock;
   readonly log: Pick<Log, "warn">;
-  /** Why nothing may be written now; null: it may. */
   idle(): string | null;
 }
 
@@ -69,12 +68,10 @@ export class PartTask {
     else this.trigger();
   }
 
-  /** A pass begins at once. */
   trigger(): void {
     this.#task.trigger();
   }
 
-  /** Something that the pass looks at has changed. */
   changed(): void {
     // Also by what the pass itself has written.
     if (this.#isRunning) {

@@ -46,10 +46,10 @@ export interface ControllerPart {
   readonly rest?: RestOptions;
   /** When it is to run at the latest, ms of the clock. */
   readonly nextMs?: () => number;
+  /** One pass. Throws ApiAway. */
   readonly work: (signal: AbortSignal) => Promise<void>;
 }
 
-/** What parts are made from. */
 export interface PartContext {
   readonly api: KubeApi;
   readonly log: Log;

@@ -29,13 +29,11 @@ export interface PodAdoptionOptions {
   readonly api: KubeApi;
   readonly pods: Cache<SweptPod>;
   readonly allocations: Cache<CachedAllocation>;
-  /** IPNetwork objects by name. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
   readonly definitions: Pick<DefinitionCatalog, "definitionOf" | "networkOfNad" | "nadsOf">;
   readonly events: Pick<EventWriter, "warn">;
   /** Addresses that a pod reports but cannot have. */
   readonly onRefused: (count: number) => void;
-  /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
   readonly log: Pick<Log, "info" | "warn">;
 }
@@ -60,7 +58,6 @@ export class PodAdoption {
     this.#settled = new WeakSet();
   }
 
-  /** One pass over all pods; not concurrently. Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { pods, allocations, networks, idle } = this.#options;
     if (idle() !== null || !pods.known || !allocations.known || !networks.known) return;
@@ -106,10 +103,7 @@ export class PodAdoption {
     return found;
   }
 
-  /**
-   * Networks on which the pod reports an address that is not known to be its own, each with the nodes' ranges that
-   * contain it.
-   */
+  /** Networks where the pod reports an address not known to be its own, each with the nodes' ranges that contain it. */
   #wanting(
     pod: SweptPod,
     byNodes: ReadonlyMap<string, readonly NetworkDefinition[]>,

@@ -10,7 +10,6 @@ interface QuietPartOptions {
   readonly clock: Clock;
   /** Another number after each change of what the passes look at. */
   readonly revision: () => number;
-  /** Why a pass does nothing now; null: it works. */
   readonly idle: () => string | null;
   /** Whether the last pass has found something to be looked at again soon, by what the copies do not show. */
   readonly waits?: () => boolean;

@@ -10,7 +10,6 @@ const SPARE_MS = 10_000;
 
 export interface RecoveriesOptions {
   readonly api: KubeApi;
-  /** IPNetwork objects by name. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
   readonly idle: () => string | null;
   readonly log: Pick<Log, "info">;
@@ -40,7 +39,6 @@ export class Recoveries {
     return Math.min(...[...this.#seen.values()].map(endMsOf));
   }
 
-  /** Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { api, networks, idle, log } = this.#options;
     if (!networks.known || idle() !== null) return;

@@ -18,7 +18,6 @@ const METADATA_SERVICE_READY = "MetadataServiceReady";
 export interface UdnConditionsOptions {
   readonly api: KubeApi;
   readonly events: Pick<EventWriter, "warn">;
-  /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
   readonly onChange: () => void;
   readonly log: Pick<Log, "info" | "warn">;
@@ -38,10 +37,7 @@ export class UdnConditions {
   readonly #watch: UdnWatch;
   readonly #services: Reflector<ServiceView>;
   #servicesFollowed = false;
-  /**
-   * The last written conditions, by UID: a definition without conditions drops them, and they must not be written again
-   * and again.
-   */
+  /** By UID: a definition without conditions drops them, and they must not be written again and again. */
   readonly #lastWritten = new Map<string, string>();
   readonly #announced = new Map<string, string>();
 
@@ -69,7 +65,6 @@ export class UdnConditions {
     await Promise.all([this.#watch.stop(), this.#servicesFollowed ? this.#services.stop() : null]);
   }
 
-  /** One pass over all networks; not concurrently. Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
     if (!this.#watch.synced) return;
     const views = [...this.#watch.views()];

@@ -25,7 +25,6 @@ import { readOwner } from "../networks/network-owner.ts";
 import { reservedText } from "../networks/network-reservations.ts";
 import { type FollowedCache, type FollowedLog, FollowedResources } from "./followed-resources.ts";
 
-/** Called when something relevant has changed. */
 export interface WatchedEvents {
   /** Anything but a node, which kubelets write all the time; or whether something is known. */
   readonly changed: () => void;
@@ -35,7 +34,6 @@ export interface WatchedEvents {
   readonly podAddressesCut: (pod: SweptPod) => void;
   /** A claim lists addresses that it did not list before. */
   readonly claimListed: () => void;
-  /** An allocation was added or changed. */
   readonly allocation: (object: IPAllocation) => void;
   readonly allocationGone: (object: IPAllocation) => void;
   /** It was deleted while it was watched. */
@@ -171,10 +169,7 @@ export class Watched extends FollowedResources<Resource> implements Omit<Caches,
     this.catalog.reservations.set(network, object);
   }
 
-  /**
-   * Whether every NAD is known, so that nothing of a network is missed. Where NADs have no definition, as in a cluster
-   * that only manages machines, there are none.
-   */
+  /** Whether every NAD is known, so that no network is missed; where NADs have no definition there are none. */
   get definitionsKnown(): boolean {
     return this.#nads.known || this.#nads.missing;
   }

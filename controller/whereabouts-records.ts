@@ -37,7 +37,6 @@ export class WhereaboutsRecords {
     this.#options = options;
   }
 
-  /** Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { api, allocations, idle, graceSeconds } = this.#options;
     if (idle() !== null || !allocations.known) return;

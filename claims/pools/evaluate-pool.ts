@@ -20,10 +20,8 @@ import { describeNetworkOwner, type NetworkOwner, NODES_OWN } from "../../networ
 import { describeDefinition } from "../../networks/pool-definition.ts";
 import { type PoolProblem, type PoolSpace, readPoolSpace, type WaitingReason } from "./pool-space.ts";
 
-/** A pool that gives addresses. */
 export interface ServedPool extends Omit<PoolSpace, "gateway" | "offered"> {
   readonly view: AddressPoolView;
-  /** Of the network. */
   readonly definition: NetworkDefinition;
   readonly family: Family;
   /** What claims of the pool get by themselves: without what is preallocated to one of them. */
@@ -37,7 +35,6 @@ export type PoolVerdict =
   | { readonly kind: "served"; readonly pool: ServedPool }
   | { readonly kind: "waiting"; readonly reason: WaitingReason; readonly message: string };
 
-/** What is known of a pool beside its own keys. */
 export interface PoolFacts {
   readonly pool: AddressPoolView;
   /** The definition of its network in force; null: nothing defines it. */
@@ -70,7 +67,6 @@ interface BrokenDefinition {
 export interface PoolEvaluation {
   readonly verdict: PoolVerdict;
   readonly space: PoolSpace | null;
-  /** The network's definition in force. */
   readonly definition: NetworkDefinition | null;
 }
 

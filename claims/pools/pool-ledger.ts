@@ -18,7 +18,6 @@ export interface CountedPool {
   readonly space: PoolSpace | null;
 }
 
-/** What the ledger has of a pool. */
 export interface PoolCounts {
   /** Addresses that its claims hold, by network. */
   readonly held: ReadonlyMap<string, number>;
@@ -29,7 +28,6 @@ export interface PoolCounts {
   readonly cooling: number;
 }
 
-/** What Cluster API's objects tell of machines. */
 interface MachineObjects {
   readonly claims: ReadonlyMap<string, MachineClaimView>;
   readonly addresses: ReadonlyMap<string, MachineAddressView>;
@@ -100,7 +98,6 @@ function poolOfHolder(owner: AllocationOwner, machines: MachineObjects): string 
   return naming === undefined ? null : poolKeyOf(naming);
 }
 
-/** The IPAddresses that name each pool. */
 export function addressesByPool(
   addresses: Iterable<MachineAddressView>,
 ): ReadonlyMap<string, readonly MachineAddressView[]> {
@@ -115,12 +112,8 @@ export function addressesByPool(
   return byPool;
 }
 
-/** Addresses of IPAddresses that nothing in the ledger holds. */
 export interface Unrecorded {
-  /**
-   * The first that will be recorded for its claim, a sentence: until then it might be given to somebody else. null:
-   * none.
-   */
+  /** The first that will be recorded, a sentence: until then it might be given to somebody else. null: none. */
   readonly awaited: string | null;
   /** Those that will not: another IPAddress answers the claim that they name, or will. Nobody else gets them. */
   readonly stray: readonly Address[];

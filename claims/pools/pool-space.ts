@@ -28,7 +28,6 @@ export interface PoolProblem {
   readonly message: string;
 }
 
-/** The addresses of a pool. */
 export interface PoolSpace {
   readonly family: Family;
   /** All of them, also those that are preallocated. */
@@ -49,10 +48,7 @@ export interface PoolSpaceReading {
   readonly problem: PoolProblem | null;
 }
 
-/**
- * Reads the keys of a pool as part of a network. `avoided`: addresses that others use without holding them; the pool's
- * own preallocations prevail.
- */
+/** `avoided`: addresses that others use without holding them; the pool's own preallocations prevail. */
 export function readPoolSpace(
   pool: AddressPoolView,
   definition: NetworkDefinition,

@@ -10,13 +10,11 @@ import { gatewayFor, type PoolEvaluation, prefixLengthFor } from "./evaluate-poo
 import { addressIn, type PoolCounts } from "./pool-ledger.ts";
 import type { PoolSpace } from "./pool-space.ts";
 
-/** What is shown of a pool beside its verdict. */
 export interface PoolFindings {
   /** null: not counted. */
   readonly counts: PoolCounts | null;
   /** Preallocated addresses that are not kept, a sentence each. */
   readonly notKept: readonly string[];
-  /** Keys of IPAddresses that differ from what a new one would be. */
   readonly outdated: readonly string[];
 }
 

@@ -69,21 +69,16 @@ export interface MachineSources extends MachineMemory {
   readonly clusters: Cache<CapiClusterView>;
   /** null: they are not followed. */
   readonly data: Cache<{ readonly uid: string }> | null;
-  /** IPNetwork objects. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
   /** As it was read last; unknown until then. */
   namespaceOf(name: string): Found<NamespaceFact>;
 }
 
-/** A claim, with its addresses parsed. */
 export interface ClaimViewWithFact extends ClaimView {
   readonly fact: ClaimFact;
 }
 
-/**
- * Projects an allocation object; whether it is sound is computed once for each version. Throws TypeError without
- * metadata.
- */
+/** Whether it is sound is computed once for each version. Throws TypeError without metadata. */
 export function projectAllocation(object: IPAllocation): CachedAllocation {
   const { name, uid, resourceVersion } = object.metadata;
   // managedFields are half of the object, and nothing here reads them.
@@ -112,7 +107,6 @@ export function cachedFacts(caches: Caches): Facts {
   return readFacts(cachedReader(caches, indexes), cachedMemory(caches, indexes));
 }
 
-/** What no object says. */
 export function cachedMemory(caches: Caches, indexes: FactIndexes): FactMemory {
   return {
     attachedToClaim: (pod, claim) => indexes.attachedToClaim(pod, claim),
@@ -122,7 +116,6 @@ export function cachedMemory(caches: Caches, indexes: FactIndexes): FactMemory {
   };
 }
 
-/** Reads the caches. */
 export function cachedReader(caches: Caches, indexes: FactIndexes): FactReader {
   const { machines, catalog, pods } = caches;
   const kinds: { readonly [K in keyof ReadKinds]: (key: string) => Found<ReadKinds[K]> } = {
@@ -194,10 +187,7 @@ function attachedClaims(allocations: ReadonlyMap<string, CachedAllocation>): Fac
   };
 }
 
-/**
- * Tells whether a guest that has migrated into another namespace still runs there with the addresses of a claim that it
- * came from: a container that it came with is attached. Indexes the allocations at the first call.
- */
+/** Runs there: a container that the guest came with is attached. Indexes the allocations at the first call. */
 export function migratedGuests(allocations: ReadonlyMap<string, CachedAllocation>): Facts["guestRunsElsewhere"] {
   let sources: Map<string, Set<string>> | null = null;
   return (namespace, claim, network) => {

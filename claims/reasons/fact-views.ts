@@ -19,7 +19,6 @@ export interface SweptPod extends PodFact {
   readonly stopped: boolean;
   /** Claims of its namespace that its network selection names. */
   readonly claims: readonly string[];
-  /** As in PodView. */
   readonly vmi: PodView["vmi"];
 }
 

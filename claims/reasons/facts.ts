@@ -22,7 +22,6 @@ export interface Cache<T> {
 /** Called for every change of a copy: `now` is null when the object is gone, `before` when it is new. */
 export type ChangeListener<T> = (now: T | null, before: T | null) => void;
 
-/** A followed copy that reports its changes. */
 export interface ChangingCache<T> extends Cache<T> {
   onChange(listener: ChangeListener<T>): void;
 }
@@ -37,7 +36,6 @@ export interface ReportedAddress {
   readonly network: string | null;
 }
 
-/** The facts about an IPAMClaim. */
 export interface ClaimFact {
   readonly uid: string;
   /** Networks may overlap: the listed addresses belong to this one. */
@@ -52,13 +50,11 @@ export interface ClaimFact {
   readonly addresses: readonly string[];
 }
 
-/** The facts about a node. */
 export interface NodeFact {
   /** Its kubelet has not reported for a while: the node's condition Ready is Unknown. */
   readonly unreachable: boolean;
 }
 
-/** The facts about a pod. */
 export interface PodFact {
   readonly uid: string;
   /** null: not scheduled yet. */
@@ -80,7 +76,6 @@ export interface NamingPod extends PodFact {
   attachedToClaim(claimUid: string): boolean;
 }
 
-/** The facts about an IPAddressClaim of Cluster API. */
 export interface AddressClaimFact {
   readonly uid: string;
   readonly pool: PoolReference;
@@ -88,9 +83,7 @@ export interface AddressClaimFact {
   readonly paused: boolean;
 }
 
-/** The facts about an IPAddress of Cluster API. */
 export interface MachineAddressFact {
-  /** The name of its claim. */
   readonly claim: string;
   readonly pool: PoolReference;
   /** Canonical, without mask; null: it cannot be read. */
@@ -99,14 +92,12 @@ export interface MachineAddressFact {
   readonly allocation: string | null;
 }
 
-/** The facts about an AddressPool. */
 export interface AddressPoolFact {
   readonly network: string;
   /** The address that it keeps for the claim of a name, canonical; null: none. */
   preallocated(claim: string): string | null;
 }
 
-/** The facts about a namespace. */
 export interface NamespaceFact {
   readonly isEnding: boolean;
   /** RFC 3339, in whole seconds of the API server's clock. */
@@ -122,14 +113,12 @@ export interface MachineFacts {
   /** The UID of the owner of the allocation of a name; absent: none is Bound. */
   boundTo(allocation: string): Found<string>;
   cluster(namespace: string, name: string): Found<{ readonly paused: boolean }>;
-  /** Every one of the namespace. */
   addressPools(namespace: string): Found<readonly AddressPoolFact[]>;
   namespace(name: string): Found<NamespaceFact>;
   /** Whether a Cluster (`namespace/name`) that is gone was paused when it was last seen. */
   wasPaused(network: string, cluster: string): Found<boolean>;
 }
 
-/** All facts that `judge` may ask for. */
 export interface Facts extends MachineFacts {
   claim(namespace: string, name: string): Found<ClaimFact>;
   pod(namespace: string, name: string): Found<PodFact>;

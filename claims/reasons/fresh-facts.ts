@@ -32,7 +32,6 @@ const ROUNDS_MAX = 64;
 /** What many machines have in common is read once for all that ask at the same time, and so are lists. */
 const SHARED: ReadonlySet<keyof ReadKinds> = new Set(["cluster", "network", "namespace"]);
 
-/** Facts that cannot be read from the API. */
 export interface RememberedFacts extends FactMemory {
   readonly machines: MachineMemory;
   /** Decisions that are made at the same time share what many of them ask for. */
@@ -80,7 +79,6 @@ export async function decideFresh<T>(
   }
 }
 
-/** How one object of each kind is read. */
 function freshKinds(api: KubeApi, machines: MachineMemory) {
   const get = <F>(path: string, project: (object: unknown) => F) => readFact(api, [path], project);
   const namespaced = <F>(collection: string, key: string, project: (object: unknown) => F) => {
@@ -135,7 +133,6 @@ function split(key: string): { readonly namespace: string; readonly name: string
   return { namespace, name };
 }
 
-/** A namespace, by a quorum read. */
 export function readNamespace(api: KubeApi, name: string): Promise<Found<NamespaceFact>> {
   return readFact(api, [objectPath(NAMESPACES_PATH, name)], (object) => {
     const metadata = isObject(object) && isObject(object.metadata) ? object.metadata : {};

@@ -2,10 +2,7 @@ import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import { ABSENT, type Found, present, UNKNOWN } from "./facts.ts";
 
-/**
- * One object, by a quorum read. `paths`: its path in every version of its kind, of which the first one that is served
- * tells. A malformed object exists but tells nothing: unknown.
- */
+/** By a quorum read. `paths`: in every version of its kind; the first served tells. A malformed object: unknown. */
 export async function readFact<F>(
   api: KubeApi,
   paths: readonly string[],

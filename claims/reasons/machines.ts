@@ -64,10 +64,7 @@ export function judgeMachines(allocation: IPAllocation, address: string, facts: 
   return takesOver ? CLAIM_EXISTS : judgeGone(allocation, facts, rules);
 }
 
-/**
- * The data object that an address is for: another one of the name takes it over, unless an IPAddressClaim has given it
- * one.
- */
+/** Another one of the name takes it over, unless an IPAddressClaim has given it one. */
 function dataOf(
   { namespace, name, uid, interface: pool }: AllocationOwner,
   facts: MachineFacts,
@@ -115,7 +112,6 @@ interface Held {
   /** Canonical, without mask. */
   readonly address: string;
   readonly network: string;
-  /** The allocation's name. */
   readonly allocation: string;
 }
 

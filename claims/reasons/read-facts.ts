@@ -23,14 +23,12 @@ export interface ReadKinds {
   readonly claim: ClaimFact;
   readonly pod: SweptPod;
   readonly node: NodeFact;
-  /** The network of a NAD. */
   readonly nad: string;
   readonly allocation: JudgedAllocation;
   readonly addressClaim: MachineClaimView;
   readonly address: MachineAddressView;
   readonly cluster: CapiClusterView;
   readonly machineData: { readonly uid: string };
-  /** The IPNetwork of a network. */
   readonly network: IPNetwork;
   readonly namespace: NamespaceFact;
 }
@@ -38,9 +36,7 @@ export interface ReadKinds {
 /** Where facts come from: followed copies, or quorum reads. */
 export interface FactReader {
   get<K extends keyof ReadKinds>(kind: K, key: string): Found<ReadKinds[K]>;
-  /** Pods of a namespace that are not terminal and name the claim. */
   podsNaming(namespace: string, claim: string): Found<readonly SweptPod[]>;
-  /** Every AddressPool of the namespace. */
   addressPools(namespace: string): Found<readonly AddressPoolView[]>;
 }
 
@@ -50,7 +46,6 @@ export interface NamedClaim {
   readonly uid: string;
 }
 
-/** What the controller remembers, and no object says. */
 export interface FactMemory {
   /** Whether the pod is attached to an address of the claim. */
   readonly attachedToClaim: (pod: SweptPod, claim: NamedClaim) => boolean;
@@ -117,7 +112,6 @@ export function readFacts(reader: FactReader, memory: FactMemory): Facts {
   };
 }
 
-/** What `judge` can ask for. */
 export type FactKind = keyof ReadKinds | "pods-naming" | "address-pools" | "guests";
 
 /**

@@ -188,10 +188,7 @@ function judgeLiving(
   return { kind: "release", why: "claim-does-not-list", afterSeconds };
 }
 
-/**
- * Whether a pod may have an address on a network. Only an address that certainly came through another network's NAD is
- * excluded.
- */
+/** Only an address that certainly came through another network's NAD is excluded. */
 function reports(
   { addresses }: PodFact,
   { address, network }: { readonly address: string; readonly network: string },
@@ -285,10 +282,7 @@ function endWithNode({ node: name, pod }: Pick<AllocationAttachment, "node" | "p
   return { kind: "ended", afterSeconds: Math.max(rules.graceSeconds, rules.podGoneReleaseSeconds) };
 }
 
-/**
- * Whether it is a static pod without its object: it runs as long as its node has its manifest, and only another
- * manifest of its name ends it.
- */
+/** A static pod without its object runs while its node has its manifest; only another one of its name ends it. */
 function mayRunUnseen(pod: { namespace: string; name: string; uid: string }, facts: Facts): boolean {
   if (!isStaticUid(pod.uid)) return false;
   const found = facts.pod(pod.namespace, pod.name);

@@ -1,15 +1,9 @@
 import { BoundedMap } from "../../platform/bounded-map.ts";
 
-/**
- * More pods than end while an address waits for its release; for forgotten ones the evidence is lost, and the address
- * is kept.
- */
+/** More pods than end while an address waits for its release; the address of a forgotten one is kept. */
 const REMEMBERED_MAX = 20_000;
 
-/**
- * Pods that are gone and were seen before with all their containers ended, unlike pods deleted by force. In memory
- * only: an observer that has not seen a pod's end knows nothing of its containers.
- */
+/** Unlike pods deleted by force. In memory only: who has not seen a pod's end knows nothing of its containers. */
 export class StoppedPods {
   readonly #uids = new BoundedMap<string, true>(REMEMBERED_MAX);
 

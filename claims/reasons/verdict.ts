@@ -7,10 +7,7 @@ export interface Rules {
   readonly graceSeconds: number;
   /** After this time a container whose pod is gone, on an existing but unreachable node, counts as ended; 0: never. */
   readonly podGoneReleaseSeconds: number;
-  /**
-   * After this time a machine's claim and Cluster, which are gone without having been seen to move, count as ended; 0:
-   * never.
-   */
+  /** So long after both are gone, not seen to move, a machine's claim and Cluster count as ended; 0: never. */
   readonly clusterGoneReleaseSeconds: number;
   /** How long a Cooling object is kept after its cool-down, so that its history can be read. */
   readonly coolingKeepSeconds: number;
@@ -73,7 +70,6 @@ export type Verdict =
   /** It cannot be determined what it is: kept, and reported to the operator. */
   | { readonly kind: "report"; readonly why: ReportWhy };
 
-/** An allocation, with what is expensive to compute. */
 export interface JudgedAllocation {
   readonly object: IPAllocation;
   /** Canonical, without mask; null: the object is not what its name says, or has no address, owner or state. */

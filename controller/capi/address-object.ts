@@ -4,7 +4,6 @@ import { ANNOTATION_ALLOCATION, API_VERSION, type OwnerReference } from "../../k
 import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
 import type { MachineAddressView, MachineClaimView } from "../../kube/views/machine-claim-view.ts";
 
-/** What an IPAddress tells a machine. */
 export interface ToldAddress {
   /** Of IPAddresses, as they are served now. */
   readonly apiVersion: string;
@@ -29,10 +28,7 @@ export function answers({ claim, pool }: MachineAddressView, wanted: MachineClai
   return claim === wanted.name && isDeepStrictEqual(pool, wanted.pool);
 }
 
-/**
- * The IPAddress of a claim. It has no finalizer: the IPAllocation is what protects the address, and nothing of Cluster
- * API's shall wait for Holdfast.
- */
+/** It has no finalizer: the IPAllocation protects the address, and nothing of Cluster API's shall wait for Holdfast. */
 export function addressObject(owners: AddressOwners, told: ToldAddress): object {
   const { claim } = owners;
   const { apiVersion, address, prefix, gateway, allocation } = told;

@@ -8,9 +8,7 @@ const FORGOTTEN_MS = 1_800_000;
 
 interface AskedNamespacesOptions {
   readonly api: KubeApi;
-  /** One is asked for that was not. */
   readonly onAsked: () => void;
-  /** One is read otherwise than before. */
   readonly onChanged: (name: string) => void;
 }
 
@@ -19,10 +17,7 @@ interface Asked {
   lastMs: number;
 }
 
-/**
- * Namespaces that the sweep asks about: of machines that are gone together with their Cluster. They are read, not
- * followed: hardly any is ever asked for.
- */
+/** Of machines that are gone together with their Cluster. Read, not followed: hardly any is ever asked for. */
 export class AskedNamespaces {
   readonly #options: AskedNamespacesOptions;
   readonly #asked = new Map<string, Asked>();
@@ -45,12 +40,10 @@ export class AskedNamespaces {
     return UNKNOWN;
   }
 
-  /** Whether any is asked for. */
   get isAsked(): boolean {
     return this.#asked.size > 0;
   }
 
-  /** Reads every one that is asked for; not concurrently. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { api, onChanged } = this.#options;
     for (const [name, asked] of this.#asked) {

@@ -11,7 +11,6 @@ import type { PoolState } from "./pools.ts";
 
 const REQUEST_SOURCE = "the annotation that requests an address (ipam.holdfast.dev/address, ipAddress)";
 
-/** Why a claim has no address now. */
 export interface ClaimFailure {
   readonly reason: MachineClaimFailure;
   /** What, and what to do about it. The same text as long as it is so: a status is written only when it changes. */
@@ -20,7 +19,6 @@ export interface ClaimFailure {
   readonly isBrief?: boolean;
 }
 
-/** The owner of a claim's address. */
 export function ownerOfMachineClaim({ uid, namespace, name, cluster }: MachineClaimView): Owner {
   const named = cluster === null ? {} : { cluster };
   return { kind: "addressClaim", uid, interface: "", namespace, name, ...named };
@@ -42,7 +40,6 @@ export function whyHalted(
   return found.paused ? `Cluster ${cluster} is paused` : null;
 }
 
-/** Why a pool gives nothing. */
 export function failureOfPool(name: string, state: Exclude<PoolState, { kind: "served" | "unsettled" }>): ClaimFailure {
   if (state.kind === "absent")
     return { reason: "PoolNotReady", message: `AddressPool ${name} does not exist; create it` };
@@ -51,7 +48,6 @@ export function failureOfPool(name: string, state: Exclude<PoolState, { kind: "s
   return { reason, message: `AddressPool ${name} gives nothing now (${state.reason}): ${state.message}` };
 }
 
-/** Why a reservation was refused. */
 export function failureOfRefusal(poolName: string, refusal: Refusal): ClaimFailure {
   const { code, message, hint } = refusal;
   switch (code) {
@@ -73,10 +69,7 @@ export function failureOfRefusal(poolName: string, refusal: Refusal): ClaimFailu
   }
 }
 
-/**
- * What a claim reserves of its pool. A preallocated address is the only one that will do, as a requested one is.
- * `told`: the one that its machine was told before; null: not known.
- */
+/** A preallocated address is the only one that will do, as a requested one is. `told`: before; null: not known. */
 export function wantOf(
   claim: MachineClaimView,
   pool: ServedPool,
@@ -105,7 +98,6 @@ export function wantOf(
   return { want, isAny: only === null };
 }
 
-/** Whether a pool gives an address to the claim of a name. */
 export function gives(pool: ServedPool, claim: string, address: Address): boolean {
   if (address.family !== pool.family) return false;
   const preallocated = pool.preallocated.get(claim);

@@ -16,7 +16,6 @@ export class ClaimQueue {
     return this.#due.size;
   }
 
-  /** A claim was seen, for the first time or again. */
   arrived({ key, uid }: MachineClaimView): void {
     if (this.#arrivals.get(key)?.uid === uid) return;
     this.#count += 1;
@@ -28,7 +27,6 @@ export class ClaimQueue {
     this.#due.delete(key);
   }
 
-  /** It is to be looked at, by `namespace/name`. */
   add(key: string): void {
     this.#due.add(key);
   }

@@ -8,7 +8,6 @@ import { isoTime } from "../../platform/time.ts";
 import type { MachineCaches } from "./machine-caches.ts";
 
 export type StatusWritten =
-  /** It says so already. */
   | { readonly kind: "unchanged" }
   /** `version`: the resourceVersion of the claim that the write has made. */
   | { readonly kind: "done"; readonly version: string }
@@ -55,7 +54,6 @@ export class ClaimStatus {
   }
 }
 
-/** Of a collection. */
 function versionOf(path: string): string {
   return path.split("/")[3] ?? "";
 }

@@ -25,10 +25,7 @@ import { MachineClaims } from "./machine-claims.ts";
 import { MachineLedger } from "./machine-ledger.ts";
 import { Pools } from "./pools.ts";
 
-/**
- * From one evaluation of the pools to the next one, ms, while they change; and while nothing does: what was edited past
- * us is put right.
- */
+/** From one evaluation of the pools to the next, ms: while they change, and while nothing does, for edits past us. */
 const POOLS_INTERVAL_MS = 3_000;
 const POOLS_QUIET_MS = 60_000;
 /** Claims wait for what a run finds out: not for a multiple of the time that writes took. */
@@ -47,16 +44,11 @@ export interface ClusterMachinesOptions {
   readonly onDefinitions: () => void;
   /** What addresses are held for is gone: a claim or a pool. */
   readonly onOwnerGone: () => void;
-  /** Anything of machines has changed, or whether it is followed. */
   readonly onFollowed: () => void;
-  /** An AddressPool has changed, or is gone. */
   readonly onPool: () => void;
-  /** A Cluster has changed, or is gone. */
   readonly onCluster: (cluster: CapiClusterView) => void;
   readonly events: Pick<EventWriter, "warn">;
-  /** The name of this controller. */
   readonly identity: string;
-  /** How often every claim that has no address is looked at, whether something has changed or not, ms. */
   readonly passMs: number;
   readonly log: Log;
 }
@@ -178,7 +170,6 @@ export class ClusterMachines {
     await Promise.all(this.#tasks.map((task) => task.stop()));
   }
 
-  /** Claims of our pools, by what became of them. */
   get claimCounts(): ReadonlyMap<string, number> {
     return this.#claims.loop.counts;
   }
@@ -198,7 +189,6 @@ export class ClusterMachines {
     this.#poolsTask.changed();
   }
 
-  /** The state of the watch of the allocations. */
   allocationsState(state: ReflectorState): void {
     this.ledger.noteState(state);
   }
@@ -208,7 +198,6 @@ export class ClusterMachines {
     return this.caches.stop();
   }
 
-  /** A definition of a network or an IPNetwork has changed. */
   definitionsChanged(): void {
     this.pools.touchDefinitions();
     this.#poolsTask.trigger();

@@ -35,7 +35,6 @@ const BAD_REQUEST = 400;
 /** Rounds for one claim before it waits for the next turn: each begins where another writer was faster. */
 const ROUNDS_MAX = 3;
 
-/** What became of a claim in a turn. */
 export type ClaimOutcome =
   /** `version`: the resourceVersion of the claim that its status has just made; null: nothing was written to it. */
   | { readonly kind: "fulfilled"; readonly version: string | null }
@@ -47,7 +46,6 @@ export type ClaimOutcome =
   /** Another writer was faster, or the answer is awaited in the followed copy. */
   | { readonly kind: "later"; readonly problem: string };
 
-/** What one turn over several claims has found out. */
 export interface Turn {
   /** Pools without a free address, by key: nothing more is tried for a claim that would take any. */
   readonly full: Map<string, ClaimFailure>;
@@ -127,9 +125,7 @@ export class Fulfilment {
     return pool?.deletionTimestamp === null ? pool : null;
   }
 
-  /**
-   * An IPAddress of the claim is there, and the ledger has its address for the claim. `pool` null: it gives nothing.
-   */
+  /** The ledger has the address of the claim's IPAddress for the claim. `pool` null: it gives nothing. */
   async #confirm(
     claim: MachineClaimView,
     pool: ServedPool | null,
@@ -180,7 +176,6 @@ export class Fulfilment {
     return this.#tell(claim, pool, one);
   }
 
-  /** Creates the IPAddress of an address that was just seen to be the claim's. */
   async #tell(
     claim: MachineClaimView,
     pool: ServedPool,
@@ -229,7 +224,6 @@ export class Fulfilment {
     return { kind: "later", problem: "its IPAddress was deleted meanwhile" };
   }
 
-  /** Makes the status say that the claim is fulfilled. */
   async #publish(claim: MachineClaimView): Promise<ClaimOutcome> {
     const { status } = this.#options;
     const written = await status.write(claim, { kind: "fulfilled", addressRef: claim.name });
@@ -237,9 +231,7 @@ export class Fulfilment {
     return { kind: "fulfilled", version: written.kind === "done" ? written.version : null };
   }
 
-  /**
-   * What we have reserved for a claim that somebody else answered is of no use: unless a machine may have been told it.
-   */
+  /** What was reserved for it is of no use: unless a machine may have been told it. */
   async #leaveToOther(claim: MachineClaimView, message: string): Promise<ClaimOutcome> {
     const { ledger, caches } = this.#options;
     const owner = ownerOfMachineClaim(claim);
@@ -265,7 +257,6 @@ export class Fulfilment {
   }
 }
 
-/** Whether the claim names its own IPAddress. */
 function isPublished({ addressRef, name }: MachineClaimView): boolean {
   return addressRef === name;
 }
@@ -280,9 +271,7 @@ function foreignAnswer(claim: MachineClaimView, existing: MachineAddressView | u
   return `IPAddress ${name} is there already and answers claim ${other} of ${pool.kind} ${pool.name}; it is left alone: delete it, or create the claim under another name`;
 }
 
-/**
- * Why a pool gives nothing, and why the IPAddress that is there is not recorded: what mends the pool may not mend that.
- */
+/** Both: what mends the pool may not mend what keeps the IPAddress from being recorded. */
 function withUnrecorded(failure: ClaimFailure, recorded: RecordedOutcome | null): ClaimFailure {
   // Of a network that nothing defines: the pool says the same.
   if (recorded?.kind !== "failed" || recorded.reason === "PoolNotReady") return failure;

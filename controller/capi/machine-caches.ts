@@ -27,11 +27,9 @@ export interface MachineEvents {
   readonly poolGone: (pool: AddressPoolView) => void;
   readonly cluster: (cluster: CapiClusterView, previous: CapiClusterView | undefined) => void;
   readonly clusterGone: (cluster: CapiClusterView) => void;
-  /** A pool of Metal3 came or went. */
   readonly metal3Pool: () => void;
   /** The watch of the pools was interrupted: an edition of them may have been missed. */
   readonly poolsInterrupted: () => void;
-  /** Any of them has changed, or whether they are followed. */
   readonly changed: () => void;
 }
 

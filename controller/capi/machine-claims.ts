@@ -21,9 +21,7 @@ export interface MachineClaimsOptions {
   readonly ledger: MachineLedger;
   readonly definitions: Pick<DefinitionCatalog, "definitionOf">;
   readonly events: Pick<EventWriter, "warn">;
-  /** How often every claim that has no address is looked at, whether something has changed or not, ms. */
   readonly passMs: number;
-  /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
   readonly onDue: () => void;
   readonly log: Pick<Log, "info" | "warn">;
@@ -55,13 +53,11 @@ export class MachineClaims {
     this.loop = new Machines({ ...options, fulfilment, status });
   }
 
-  /** Looks at everything that is due; not concurrently. */
   runPass(signal: AbortSignal): Promise<void> {
     for (const key of this.#told.takeLate()) this.loop.addressChanged({ key });
     return this.loop.runPass(signal);
   }
 
-  /** When there is something to do although nothing changes, ms. */
   get nextMs(): number {
     return Math.min(this.loop.nextMs, this.#told.lateMs);
   }

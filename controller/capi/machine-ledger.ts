@@ -27,11 +27,8 @@ const RECOVERY_MS = 30_000;
 
 export interface MachineLedgerOptions {
   readonly api: KubeApi;
-  /** The name of this controller. */
   readonly identity: string;
-  /** Which addresses are taken, as followed. */
   readonly usedSpaces: Pick<UsedSpaces, "of" | "revisionOf" | "version">;
-  /** Everything that is followed must be listed again. */
   readonly relist: () => void;
   readonly log: Log;
 }
@@ -87,7 +84,6 @@ export class MachineLedger {
     });
   }
 
-  /** An allocation was added or changed. */
   upsert(object: IPAllocation): void {
     this.#index.put(object);
   }
@@ -117,7 +113,6 @@ export class MachineLedger {
     return this.#reservations.reserve(want);
   }
 
-  /** Everything of an owner cools down. */
   release(owner: Owner): Promise<OwnerReleaseOutcome> {
     return this.#reservations.release(owner);
   }

@@ -8,13 +8,11 @@ export interface MachineSourcesOptions {
   readonly caches: Pick<MachineCaches, "claims" | "addresses" | "pools" | "clusters">;
   /** Metal3Data by `namespace/name`; null: they are not followed. */
   readonly data: Cache<{ readonly uid: string }> | null;
-  /** IPNetwork objects by name. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
   readonly namespaces: Pick<AskedNamespaces, "of">;
   readonly pausedClusters: Pick<PausedClusters, "wasSeenPaused">;
 }
 
-/** What the sweep knows of machines. */
 export function machineSources(options: MachineSourcesOptions): MachineSources {
   const { caches, data, networks, namespaces, pausedClusters } = options;
   const { claims, addresses, pools, clusters } = caches;
@@ -32,7 +30,6 @@ export function machineSources(options: MachineSourcesOptions): MachineSources {
   };
 }
 
-/** The path in the version that a followed copy was read in. */
 export function servedPathIn({
   claims,
   addresses,

@@ -32,14 +32,11 @@ export interface MachinesOptions {
   readonly events: Pick<EventWriter, "warn">;
   /** How often every claim that has no address is looked at, whether something has changed or not, ms. */
   readonly passMs: number;
-  /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
-  /** There is something to do. */
   readonly onDue: () => void;
   readonly log: Pick<Log, "info" | "warn">;
 }
 
-/** What is known of a claim that was looked at. */
 interface State {
   readonly uid: string;
   readonly poolKey: string;
@@ -101,12 +98,10 @@ export class Machines {
     for (const known of [this.#retries, this.#written]) known.delete(key);
   }
 
-  /** An IPAddress was added, changed or deleted. */
   addressChanged({ key }: Pick<MachineAddressView, "key">): void {
     if (this.#options.caches.claims.items.has(key)) this.#news(key);
   }
 
-  /** An allocation was added or changed, or is gone: its claim, and those that wait for an address. */
   allocationChanged({ spec, status }: IPAllocation, isGone: boolean): void {
     const { owner, network } = spec ?? {};
     if (owner?.kind === "IPAddressClaim" && this.#states.has(`${owner.namespace}/${owner.name}`))
@@ -117,7 +112,6 @@ export class Machines {
       if (pools.items.get(poolKey)?.network === network) for (const key of keys) this.#due(key);
   }
 
-  /** The state of a pool is another than before, or the pool itself. */
   poolChanged(poolKey: string): void {
     for (const claim of this.#options.caches.claims.items.values())
       if (poolKeyOf(claim) === poolKey) this.#news(claim.key);
@@ -129,10 +123,7 @@ export class Machines {
       if (claim.namespace === cluster.namespace && claim.cluster === cluster.name) this.#news(claim.key);
   }
 
-  /**
-   * When a claim is tried again, ms: what was refused is, although nothing tells that it would not be now. Infinite:
-   * none is.
-   */
+  /** What was refused is tried again, ms, although nothing tells that it would not be now. Infinite: none is. */
   get nextMs(): number {
     const nowMs = this.#options.api.clock.monotonicMs();
     const retries = [...this.#retries.values()].map(({ atMs }) => (atMs > nowMs ? atMs : nowMs + RETRY_MS_MIN));
@@ -140,7 +131,6 @@ export class Machines {
     return Math.min(...retries, hasFailed ? Math.max(this.#passDueMs, nowMs + RETRY_MS_MIN) : Number.POSITIVE_INFINITY);
   }
 
-  /** Looks at everything that is due; not concurrently. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { api, caches, passMs } = this.#options;
     const nowMs = api.clock.monotonicMs();
@@ -219,7 +209,6 @@ export class Machines {
     return isBrief === true && isNew && !status.says(claim, { kind: "failed", reason, message });
   }
 
-  /** Writes a failure to the claim where it does not say so yet. */
   async #tellFailure(claim: MachineClaimView, failure: ClaimFailure): Promise<ClaimOutcome> {
     const { reason, message } = failure;
     const written = await this.#options.status.write(claim, { kind: "failed", reason, message });
@@ -308,7 +297,6 @@ function isFailure(state: string): boolean {
   return state === "PoolExhausted" || state === "AllocationFailed" || state === "PoolNotReady";
 }
 
-/** What a claim says of being Ready, in both forms. */
 function readyOf({ conditions, otherConditions }: MachineClaimView): string {
   return JSON.stringify([...conditions, ...otherConditions].filter(({ type }) => type === "Ready"));
 }

@@ -12,10 +12,8 @@ import type { Log } from "../../platform/log.ts";
 export interface PausedClustersOptions {
   readonly api: KubeApi;
   readonly allocations: Cache<CachedAllocation>;
-  /** IPNetwork objects by name. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
   readonly servedPath: MachineMemory["servedPath"];
-  /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
   readonly log: Pick<Log, "info" | "warn">;
 }
@@ -26,9 +24,7 @@ export interface PausedClustersOptions {
  */
 export class PausedClusters {
   readonly #options: PausedClustersOptions;
-  /**
-   * `namespace/name` of Clusters that were paused when they were last seen; what a watch shows only once is kept here.
-   */
+  /** `namespace/name`, as they were last seen: what a watch shows only once is kept here. */
   readonly #paused = new Set<string>();
   #waits = false;
 
@@ -48,12 +44,10 @@ export class PausedClusters {
     return this.#paused.has(cluster);
   }
 
-  /** Whether the last pass has left a difference to a later one. */
   get waits(): boolean {
     return this.#waits;
   }
 
-  /** Writes every difference, one network after the other; not concurrently. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { allocations, networks, idle } = this.#options;
     if (idle() !== null || !allocations.known || !networks.known) return;
@@ -77,7 +71,6 @@ export class PausedClusters {
     }
   }
 
-  /** The Clusters whose machines have addresses, by network. */
   async #clustersByNetwork(): Promise<Map<string, Set<string>>> {
     const { api, allocations } = this.#options;
     const found = new Map<string, Set<string>>();

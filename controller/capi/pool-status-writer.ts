@@ -23,7 +23,6 @@ interface Written {
   readonly resourceVersion: string;
 }
 
-/** Writes `status` of AddressPools where it differs from what is true. */
 export class PoolStatusWriter {
   readonly #options: PoolStatusWriterOptions;
   /** By UID of the pool. */
@@ -37,9 +36,7 @@ export class PoolStatusWriter {
     for (const uid of this.#written.keys()) if (!uids.has(uid)) this.#written.delete(uid);
   }
 
-  /**
-   * Returns whether the status says what is true, as far as can be; false: it is to be written later. Throws ApiAway.
-   */
+  /** Returns false where it is to be written later; true: it says what is true, as far as can be. Throws ApiAway. */
   async write(pool: AddressPoolView, evaluation: PoolEvaluation, findings: PoolFindings): Promise<boolean> {
     const { api, log } = this.#options;
     const status = statusPatch(pool, evaluation, findings, api.clock.wallMs());

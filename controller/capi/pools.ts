@@ -39,11 +39,8 @@ export interface PoolsOptions {
   readonly caches: Pick<MachineCaches, "pools" | "metal3Pools" | "claims" | "addresses" | "doubt">;
   readonly definitions: DefinitionsWithPools;
   readonly allocations: Cache<CachedAllocation>;
-  /** IPNetwork objects by name. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
-  /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
-  /** A pass is to come at once. */
   readonly onDue: () => void;
   readonly onTouch: () => void;
   /** Claims of the pool may fare differently from now on. */
@@ -61,7 +58,6 @@ interface LedgerFacts {
   readonly outdated: readonly string[];
 }
 
-/** What an evaluation was made from. */
 interface Evaluated {
   readonly view: AddressPoolView;
   readonly definition: CountingDefinition["definition"] | null;
@@ -126,18 +122,15 @@ export class Pools {
     return { kind: "unsettled" };
   }
 
-  /** A pool, a definition, an IPNetwork or one of Metal3's pools has changed. */
   touchDefinitions(): void {
     this.#editions += 1;
     this.#hasChanged = true;
   }
 
-  /** An IPAddressClaim or IPAddress has changed. */
   touchMachines(): void {
     this.#hasChanged = true;
   }
 
-  /** An allocation was added or changed, or is gone. */
   touchAllocation({ metadata, spec }: IPAllocation): void {
     if (!this.#networks.has(spec?.network)) return;
     this.#hasChanged = true;
@@ -159,7 +152,6 @@ export class Pools {
     return caches.doubt ?? (allocations.known && networks.known ? null : "allocations are not known");
   }
 
-  /** Evaluates, keeps preallocations and writes differences of status; not concurrently. */
   async runPass(signal: AbortSignal): Promise<void> {
     if (this.whyUnknown() !== null) return;
     const views = [...this.#options.caches.pools.items.values()];

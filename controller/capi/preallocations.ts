@@ -28,19 +28,16 @@ const REFUSED_MS_MAX = 300_000;
 export interface PreallocationsOptions {
   readonly api: KubeApi;
   readonly allocations: Cache<CachedAllocation>;
-  /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
   readonly log: Pick<Log, "info">;
 }
 
-/** How it was with a pool. */
 interface Kept {
   readonly pool: ServedPool;
   readonly ledger: unknown;
   readonly problems: readonly string[];
   /** Until the ledger or the pool changes. */
   readonly isFinal: boolean;
-  /** Names of the allocations. */
   readonly names: ReadonlySet<string>;
   /** When an allocation was written here last, ms, by its name. */
   readonly writtenMs: Map<string, number>;
@@ -51,14 +48,12 @@ interface Kept {
 interface Refused {
   readonly problem: string;
   readonly backoff: Backoff;
-  /** When it is tried again, ms. */
   readonly atMs: number;
 }
 
 interface Preallocation {
   readonly claim: string;
   readonly address: Address;
-  /** Of its allocation. */
   readonly name: string;
 }
 
@@ -75,7 +70,6 @@ export class Preallocations {
     this.#options = options;
   }
 
-  /** Whether an allocation, by its name, is that of a preallocated address. */
   concerns(name: string): boolean {
     return [...this.#kept.values()].some(({ names }) => names.has(name));
   }
@@ -89,10 +83,7 @@ export class Preallocations {
     for (const uid of this.#kept.keys()) if (!poolUids.has(uid)) this.#kept.delete(uid);
   }
 
-  /**
-   * Keeps what is not kept yet. `ledger`: another value where allocations may have changed. Returns what cannot be
-   * kept, a sentence each. Throws ApiAway.
-   */
+  /** `ledger`: another where allocations may have changed. Returns what is not kept, in sentences. Throws ApiAway. */
   async keep(pool: ServedPool, ledger: unknown, signal: AbortSignal): Promise<readonly string[]> {
     const known = this.#kept.get(pool.view.uid);
     if (known?.isFinal && known.pool === pool && known.ledger === ledger) return known.problems;

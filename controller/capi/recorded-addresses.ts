@@ -23,7 +23,6 @@ import type { MachineLedger } from "./machine-ledger.ts";
 export interface Recorded {
   readonly kind: "recorded";
   readonly address: Address;
-  /** Name of the IPAllocation. */
   readonly allocation: string;
   /** It was not given by Holdfast but found: it counts only where the pool gives it. */
   readonly adopted: boolean;

@@ -41,14 +41,12 @@ export class ToldAddresses {
     return isOfClaim ? (gone?.address ?? null) : null;
   }
 
-  /** One was just read or written. */
   learned(view: MachineAddressView): void {
     const followed = this.#cache.items.get(view.key);
     if (followed !== undefined && isAsNew(followed, view)) this.#newer.delete(view.key);
     else this.#newer.set(view.key, { view, untilMs: this.#clock.monotonicMs() + LAG_MS_MAX });
   }
 
-  /** The followed copy of one has changed. */
   followed(view: MachineAddressView): void {
     this.#gone.delete(view.key);
     const newer = this.#newer.get(view.key)?.view;
@@ -62,7 +60,6 @@ export class ToldAddresses {
     if (this.#newer.get(key)?.view.uid === uid) this.#newer.delete(key);
   }
 
-  /** The claim of the name is gone. */
   forget(key: string): void {
     this.#gone.delete(key);
   }

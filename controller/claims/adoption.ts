@@ -22,7 +22,6 @@ export interface AdoptionOptions {
   readonly allocations: Cache<CachedAllocation>;
   readonly definitions: Pick<DefinitionCatalog, "definitionOf">;
   readonly events: Pick<EventWriter, "warn">;
-  /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
   readonly log: Pick<Log, "info" | "warn">;
 }
@@ -41,10 +40,7 @@ type Trouble =
 export class Adoption {
   readonly #options: AdoptionOptions;
   readonly #objects: ObjectClient;
-  /**
-   * Conflict messages by claim UID. A definition without conditions drops them, and they must not be written again and
-   * again.
-   */
+  /** By claim UID: a definition without conditions drops them, and they must not be written again and again. */
   readonly #lastMessages = new Map<string, string>();
   #conflictCount = 0;
 
@@ -58,7 +54,6 @@ export class Adoption {
     return this.#conflictCount;
   }
 
-  /** One pass over all claims; not concurrently. Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { claims, allocations, idle } = this.#options;
     if (idle() !== null || !claims.known || !allocations.known) return;
@@ -153,7 +148,6 @@ export class Adoption {
     this.#lastMessages.set(claim.uid, message);
   }
 
-  /** The other owner has released the address. */
   async #clearConflict(claim: ClaimView): Promise<void> {
     await this.#patch(claim, allocatedCondition(this.#time()));
   }

@@ -36,7 +36,6 @@ export interface ClaimStandingOptions {
   readonly allocations: Cache<CachedAllocation>;
   readonly definitions: Pick<DefinitionCatalog, "definitionOf">;
   readonly events: Pick<EventWriter, "warn">;
-  /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
   readonly log: Pick<Log, "info" | "warn">;
 }
@@ -57,7 +56,6 @@ export class ClaimStanding {
     this.#objects = new ObjectClient(options.api);
   }
 
-  /** One pass over all claims; not concurrently. Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { claims, pods, allocations, idle, api } = this.#options;
     if (idle() !== null || !claims.known || !pods.known || !allocations.known) return;
@@ -94,10 +92,7 @@ export class ClaimStanding {
     return held !== null && held.map(formatInterfaceAddress).join() !== claim.ips.join();
   }
 
-  /**
-   * What a claim is to be told; null: nothing new. Of addresses that it brought along only an ADD knows whether it
-   * gives them, so a claim that a backup told otherwise is told that.
-   */
+  /** null: nothing new. Whether addresses that it brought along are given only an ADD knows, whatever a backup told. */
   #conditionOf(claim: ClaimView): ClaimCondition | null {
     const definition = this.#definitionOf(claim);
     if (definition === null) return null;
@@ -177,10 +172,7 @@ export class ClaimStanding {
     return (await client.replace(withPrefixLength(object, one), deadlineMs)).kind === "done";
   }
 
-  /**
-   * What a claim lists, as its allocations have it. null: not all of it is readable and was given to the claim by
-   * Holdfast; whatever others wrote is theirs to correct.
-   */
+  /** null: not all that it lists is readable and was given by Holdfast; what others wrote is theirs to correct. */
   #heldBy(claim: ClaimView): InterfaceAddress[] | null {
     const held: InterfaceAddress[] = [];
     for (const { address } of listedBy(claim)) {

@@ -34,12 +34,10 @@ export interface LauncherAdoptionOptions {
   readonly pods: Cache<SweptPod>;
   readonly allocations: Cache<CachedAllocation>;
   readonly definitions: Pick<DefinitionCatalog, "definitionOf" | "networkOfNad">;
-  /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
   readonly log: Pick<Log, "info" | "warn">;
 }
 
-/** An allocation that was handed over, and its owner before. */
 interface Taken {
   readonly object: IPAllocation;
   readonly former: Pick<IPAllocation["spec"], "owner" | "vm">;
@@ -65,12 +63,10 @@ export class LauncherAdoption {
     this.#networks = new ClaimNetworks(options.api, undefined, "housekeeping");
   }
 
-  /** Whether the last pass has found claims to be filled; whose their launcher is, objects say that nobody follows. */
   get waits(): boolean {
     return this.#waits;
   }
 
-  /** One pass over all claims; not concurrently. Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { claims, pods, allocations, idle, api, log } = this.#options;
     if (idle() !== null || !claims.known || !pods.known || !allocations.known) return;

@@ -8,10 +8,7 @@ import { VMIS_PATH } from "../../kube/views/tenant-objects.ts";
 import { projectVmi, type VmiInterface } from "../../kube/views/vmi-view.ts";
 import type { LivingLauncher } from "./living-launchers.ts";
 
-/**
- * The interface of a launcher pod that a claim is for, among those with addresses, and the NetworkAttachmentDefinition
- * that the VMI wants it on; null: there is none, or `vmInterfaceOf` knows none. Throws ApiAway.
- */
+/** Of the interfaces with addresses the claim's, and the NAD that the VMI wants it on; null: none. Throws ApiAway. */
 export async function interfaceOfClaim(
   objects: ObjectClient,
   claim: ClaimView,

@@ -22,7 +22,6 @@ interface LeftNetworksOptions {
   readonly allocations: Cache<CachedAllocation>;
   readonly definitions: Pick<DefinitionCatalog, "definitionOf" | "verdict">;
   readonly events: Pick<EventWriter, "inform">;
-  /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
   readonly log: Pick<Log, "info" | "warn">;
 }
@@ -44,12 +43,10 @@ export class LeftNetworks {
     this.#objects = new ObjectClient(options.api);
   }
 
-  /** Whether the last pass has found anything; whether that is settled is for objects to say that nobody follows. */
   get waits(): boolean {
     return this.#seen.size > 0;
   }
 
-  /** One pass over all claims; not concurrently. Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { claims, pods, allocations, idle, log } = this.#options;
     if (idle() !== null || !claims.known || !pods.known || !allocations.known) return;

@@ -28,7 +28,6 @@ interface NetworkReturnsOptions {
   readonly allocations: Cache<CachedAllocation>;
   readonly definitions: Pick<DefinitionCatalog, "definitionOf" | "networkOfNad">;
   readonly events: Pick<EventWriter, "inform">;
-  /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
   readonly log: Pick<Log, "info" | "warn">;
 }
@@ -54,12 +53,10 @@ export class NetworkReturns {
     this.#networks = new ClaimNetworks(options.api, options.events, "housekeeping");
   }
 
-  /** Whether the last pass has found anything; whether that is settled is for objects to say that nobody follows. */
   get waits(): boolean {
     return this.#seen.size > 0;
   }
 
-  /** One pass over all allocations; not concurrently. Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { claims, pods, allocations, idle, api, log } = this.#options;
     if (idle() !== null || !claims.known || !pods.known || !allocations.known) return;

@@ -83,10 +83,7 @@ export class ClaimIndexing {
     return false;
   }
 
-  /**
-   * What the claim says already, else a data object that is its own, else the lowest index. null: as `#intend`, or
-   * later.
-   */
+  /** What the claim says, else a data object of its own, else the lowest index. null: as `#intend`, or later. */
   async #intent(claim: DataClaimView, template: DataTemplateView): Promise<Intent | null> {
     const { world } = this.#options;
     if (claim.renderedData !== null) {
@@ -109,10 +106,7 @@ export class ClaimIndexing {
     return null;
   }
 
-  /**
-   * Writes the lowest index from `from` on, or exactly `from`, into the claim. null: another writer was faster, or the
-   * server refuses.
-   */
+  /** The lowest index from `from` on, or exactly that. null: another writer was faster, or the server refuses. */
   async #intend(
     claim: DataClaimView,
     template: DataTemplateView,
@@ -144,7 +138,6 @@ export class ClaimIndexing {
     return null;
   }
 
-  /** Creates the data object under the name that the claim says. */
   async #make({ claim, index }: Intent, template: DataTemplateView): Promise<"made" | "taken" | "later"> {
     const collection = namespacedPath(MACHINE_DATAS_PATH, claim.namespace);
     const created = await this.#objects.create(collection, dataBody(claim, template, index));
@@ -178,7 +171,6 @@ function conditionsWithIndex({ conditions }: DataClaimView): unknown {
   return others.length === 0 ? null : others;
 }
 
-/** Whether a data object is of the template, and named as its index says. */
 function isSound(data: MachineDataView, template: DataTemplateView): boolean {
   return data.template.name === template.name && data.name === dataName(template.series, data.index);
 }

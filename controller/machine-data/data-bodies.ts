@@ -68,7 +68,6 @@ export function secretName(machine: string, part: Part): string {
   return `${machine}-${part.toLowerCase()}`;
 }
 
-/** The claim of a machine that names a template. */
 export function claimBody(machine: NamedView, template: string, machineApiVersion: string): object {
   const { name, namespace, labels } = machine;
   return {
@@ -159,7 +158,6 @@ export function addressClaimBody(
   };
 }
 
-/** An object for an event. */
 export function eventObject(kind: string, { namespace, name, uid }: Identity) {
   return { apiVersion: DATA_API_VERSION, kind, namespace, name, uid };
 }

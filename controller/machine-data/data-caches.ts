@@ -34,7 +34,6 @@ export interface DataEvents {
   readonly data: OnChange<MachineDataView>;
   readonly metal3Machine: OnChange<Metal3MachineView>;
   readonly host: OnChange<HostView>;
-  /** Any of them has changed, or whether they are followed. */
   readonly changed: () => void;
 }
 

@@ -39,7 +39,6 @@ export class DataExpiry {
     return this.#gone.isObserving;
   }
 
-  /** One pass over all data objects; not concurrently. */
   async runPass(signal: AbortSignal, mayGoOn: () => Promise<boolean>): Promise<void> {
     const { api, world } = this.#options;
     const { datas, claims } = world.caches;

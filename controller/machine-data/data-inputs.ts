@@ -18,7 +18,6 @@ export interface DataInputs {
   readonly host: Host | null;
 }
 
-/** What a data object is rendered from, or why it is not known. */
 export type Gathered = DataInputs | Held | Unrendered;
 
 /** `paused`: it is left alone. `vm`: it is a VM's, and the metadata service renders it. */
@@ -62,7 +61,6 @@ export function gatherInputs(world: DataWorld, data: MachineDataView): Gathered 
   return { ...known, machine: capi, host };
 }
 
-/** The Metal3Machine that owns the claim of a data object. */
 function machineOf(world: DataWorld, data: MachineDataView): Metal3MachineView | Held | Unrendered {
   const { caches } = world;
   const claimKey = `${data.namespace}/${claimNameOf(data)}`;

@@ -10,7 +10,6 @@ import type { MachineCaches } from "../capi/machine-caches.ts";
 import { addressClaimBody, apiVersionAt } from "./data-bodies.ts";
 import { failed, type Held, waiting } from "./data-status.ts";
 
-/** What a pool gave a data object, or why it has nothing yet. */
 export type PoolOutcome = { readonly kind: "given"; readonly result: PoolResult } | Held;
 
 /** Addresses of AddressPools that data objects hold themselves, where no Cluster API is. */
@@ -122,7 +121,6 @@ function isAddressPool({ apiGroup, kind }: PoolReference): boolean {
   return apiGroup === ADDRESS_POOL.apiGroup && kind === ADDRESS_POOL.kind;
 }
 
-/** What the claim's condition says. */
 function said({ conditions, otherConditions }: MachineClaimView): string {
   const ready = [...conditions, ...otherConditions].find(({ type }) => type === "Ready");
   return ready?.message ? `: ${ready.message}` : "";

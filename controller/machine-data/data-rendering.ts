@@ -23,12 +23,9 @@ export interface DataRenderingOptions {
   readonly turns: Pick<SecretTurns, "noteFound">;
 }
 
-/** Editions of templates that were reported. */
 const REPORTED_MAX = 1_000;
 
-/**
- * How often Secrets of a data object that cannot be rendered yet are looked for, ms: they seldom come from elsewhere.
- */
+/** Between looks for Secrets of a data object that cannot be rendered yet, ms: they seldom come from elsewhere. */
 const SEARCH_INTERVAL_MS = 300_000;
 const FOUND_WITHOUT = ["WaitingForHost", "WaitingForMachine"];
 const FOUND = { kind: "ready", reason: "SecretsFound", templateHash: "" } as const;

@@ -37,7 +37,6 @@ export function failed(reason: string, message: string): Held {
   return { kind: "failed", reason, message };
 }
 
-/** Whether a ready data object shows that something is wrong with its inputs. */
 export function hasInvalidInputs({ conditions }: MachineDataView): boolean {
   return conditions.some(({ type, status }) => type === INPUTS_VALID && status === "False");
 }
@@ -52,10 +51,7 @@ export class DataStatus {
     this.#log = log;
   }
 
-  /**
-   * Writes down which edition of its template a data object is rendered from, before the first of its Secrets is made.
-   * Returns the object as it is then; null: it was changed meanwhile, or the write was refused.
-   */
+  /** Before the first Secret is made. Returns the object as it is then; null: changed meanwhile, or refused. */
   async beginEdition(data: MachineDataView, templateHash: string): Promise<MachineDataView | null> {
     const { namespace, name, resourceVersion } = data;
     const path = namespacedPath(MACHINE_DATAS_PATH, namespace, name);

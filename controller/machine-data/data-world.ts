@@ -20,12 +20,10 @@ export interface DataWorldOptions {
   /** A template, or an index of it, has changed. Key of the template. */
   readonly onTemplate: (key: string) => void;
   readonly onDataGone: (uid: string) => void;
-  /** Anything of it has changed, or whether it is followed. */
   readonly onChange: () => void;
   readonly log: FollowedLog;
 }
 
-/** A template as it is rendered. */
 export interface ReadTemplate {
   /** Empty where there is a problem. */
   readonly spec: MachineTemplateSpec;
@@ -208,10 +206,7 @@ function unlink(map: Map<string, Set<string>>, from: string, to: string): void {
   if (known?.size === 0) map.delete(from);
 }
 
-/**
- * JSON with sorted keys: the order in which a server sends them says nothing. Of deeper values than are rendered, the
- * upper part.
- */
+/** Sorted keys: the order of a server's says nothing. Of deeper values than are rendered, the upper part. */
 function canonical(value: unknown, levels = CANONICAL_LEVELS_MAX): string {
   if (levels === 0) return "";
   if (Array.isArray(value)) return `[${value.map((one) => canonical(one, levels - 1)).join()}]`;

@@ -15,10 +15,7 @@ export interface DirectReservationOptions {
   readonly ledger: Pick<MachineLedger, "of" | "reserve">;
 }
 
-/**
- * Addresses of AddressPools for data objects themselves, where Cluster API's claims are not served: the data object is
- * the owner in the ledger, once for each pool.
- */
+/** Where Cluster API's claims are not served: the data object is the owner in the ledger, once for each pool. */
 export function directReservation({ pools, ledger }: DirectReservationOptions): DirectAddresses {
   return {
     held(data, poolName) {

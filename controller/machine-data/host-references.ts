@@ -38,10 +38,7 @@ const CONFLICT = 409;
 const UNPROCESSABLE = 422;
 const NOT_TAKEN_BACK = "the Secrets of a former machine are still named by its host; it comes again";
 
-/**
- * Names a machine's Secrets in the spec of its host, where nothing else is named, and takes that back when the machine
- * is gone or has another host. Every write tests the version that was read.
- */
+/** A machine's Secrets in the spec of its host, unless others are, until it goes. Writes test the version read. */
 export class HostReferences {
   readonly #options: HostReferencesOptions;
   readonly #objects: ObjectClient;
@@ -102,7 +99,6 @@ export class HostReferences {
     return this.#left.isObserving;
   }
 
-  /** Takes references back that machines left behind; not concurrently. */
   async runPass(signal: AbortSignal, mayGoOn: () => Promise<boolean>): Promise<void> {
     const { api, world } = this.#options;
     const { hosts, metal3Machines } = world.caches;

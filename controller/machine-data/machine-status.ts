@@ -46,7 +46,6 @@ export interface MachineStatusOptions {
   readonly queue: Pick<WorkQueue, "hasWaited">;
 }
 
-/** The Secrets of a machine. */
 export type SecretReferences = Readonly<Partial<Record<Part, ObjectReference>>>;
 
 interface Condition {
@@ -56,7 +55,6 @@ interface Condition {
   readonly message: string;
 }
 
-/** What a machine's status and its host are to say. */
 interface Wanted {
   readonly renderedData: ObjectReference | null;
   readonly secrets: SecretReferences;

@@ -61,12 +61,10 @@ export interface OwnModeOptions {
   readonly direct: DirectAddresses;
   readonly events: Pick<EventWriter, "warn">;
   readonly graceSeconds: number;
-  /** Why nothing may be written now; null: it may. */
   readonly idle: () => string | null;
   readonly log: Pick<Log, "info" | "warn">;
 }
 
-/** What is shown of it in metrics. */
 export interface OwnModeCounts {
   readonly objects: Readonly<Record<"ready" | "waiting" | "failed", number>>;
   /** CAPM3 owns the kinds, so nothing is written. */
@@ -75,10 +73,7 @@ export interface OwnModeCounts {
   readonly secrets: number;
 }
 
-/**
- * Serves Metal3's data kinds. `start` before `stop`. Every step is safe beside another controller that does the same.
- * See docs/decisions/0040.
- */
+/** `start` before `stop`. Every step is safe beside another controller that does the same: docs/decisions/0040. */
 export class OwnMode {
   readonly #options: OwnModeOptions;
   readonly #owner: KindOwner;
@@ -192,7 +187,6 @@ export class OwnMode {
     for (const task of this.#tasks) task.start();
   }
 
-  /** Work in hand comes to its end; the caches are followed until `stop`. */
   async stopWork(): Promise<void> {
     await Promise.all(this.#tasks.map((task) => task.stop()));
   }
@@ -201,7 +195,6 @@ export class OwnMode {
     await Promise.all([this.#world.caches.stop(), this.#vms.stop()]);
   }
 
-  /** Every Metal3Data, for who judges the addresses that they hold. */
   get data(): ChangingCache<Reflected> {
     return this.#world.caches.datas;
   }

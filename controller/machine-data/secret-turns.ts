@@ -1,9 +1,6 @@
 import type { Clock } from "../../platform/time.ts";
 
-/**
- * After these times, ms, a Secret that was there already is looked for again: it may have been a former object's, which
- * the garbage collector deletes.
- */
+/** So long after, ms, a Secret that was there is looked for again: the garbage collector may delete a former's. */
 const SOON_MS = [5_000, 30_000];
 
 interface Due {

@@ -12,7 +12,6 @@ const FORBIDDEN = 403;
 /** Quotas and ending namespaces are forbidden too. */
 const LACKS_RIGHT = /cannot create resource/;
 
-/** A document, and the name of the Secret that it belongs in. */
 export interface SecretText {
   readonly name: string;
   readonly part: Part;
@@ -45,10 +44,7 @@ export class Secrets {
     return texts.length > 0;
   }
 
-  /**
-   * Whether there certainly is no Secret of this name. Where the server does not tell (a missing right, a full quota),
-   * it counts as there: the baremetal-operator waits for it then. Throws ApiAway.
-   */
+  /** Where the server does not tell (no right, a full quota) it counts as there: the baremetal-operator waits then. */
   async isMissing(namespace: string, name: string): Promise<boolean> {
     const body = { apiVersion: "v1", kind: "Secret", metadata: { namespace, name } };
     return (await this.#tryCreate(namespace, body)) < 300;

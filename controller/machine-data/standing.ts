@@ -1,10 +1,7 @@
 /** A pass that begins later than this after the last one does not continue its observations, ms. */
 const GAP_MS_MAX = 30_000;
 
-/**
- * How long something has been seen without a gap, on a monotonic clock: it counts when two passes saw it, for long
- * enough.
- */
+/** How long something was seen without a gap, monotonic: it counts when two passes saw it, for long enough. */
 export class Standing {
   readonly #graceMs: number;
   readonly #sinceMs = new Map<string, number>();
@@ -35,7 +32,6 @@ export class Standing {
     return this.#sinceMs.size > 0;
   }
 
-  /** Forgets what this pass did not see. */
   endPass(nowMs: number): void {
     for (const key of this.#sinceMs.keys()) if (!this.#seen.has(key)) this.#sinceMs.delete(key);
     this.#endMs = nowMs;

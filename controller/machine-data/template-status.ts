@@ -20,22 +20,18 @@ export interface TemplateStatusOptions {
   readonly computedIn: (spec: MachineTemplateSpec) => readonly string[];
 }
 
-/** An index and the claim that has it, as a template's status shows it. */
 interface ShownIndex {
   readonly name: string;
   readonly index: number;
 }
 
-/**
- * The indexes of data objects in the order of the index, by `spec`: names decide nothing. One claim may have several.
- */
+/** In the order of the index, by `spec`: names decide nothing. One claim may have several. */
 function shownIndexes(datas: Iterable<MachineDataView>): ShownIndex[] {
   const byIndex = new Map<number, ShownIndex>();
   for (const { index, claim } of datas) if (!byIndex.has(index)) byIndex.set(index, { name: claim.name, index });
   return [...byIndex.values()].sort((a, b) => a.index - b.index);
 }
 
-/** Shows in each template which machine has which index. */
 export class TemplateStatus {
   readonly #options: TemplateStatusOptions;
   /** Keys of templates that have changed, or whose indexes have. */
@@ -53,7 +49,6 @@ export class TemplateStatus {
     return this.#changed.size > 0;
   }
 
-  /** Writes what has changed; not concurrently. */
   async runPass(signal: AbortSignal, mayGoOn: () => Promise<boolean>): Promise<void> {
     const { templates, datas } = this.#options.world.caches;
     if (!templates.known || !datas.known || !this.isDue) return;

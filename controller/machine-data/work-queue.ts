@@ -9,7 +9,6 @@ const PATIENCE_MS = 3_000;
 
 export interface WorkQueueOptions {
   readonly clock: Pick<Clock, "monotonicMs">;
-  /** There is something to do. */
   readonly onMark: () => void;
 }
 
@@ -26,25 +25,21 @@ export class WorkQueue {
     this.#waiting = { machines: new Map(), vms: new Map(), claims: new Map(), datas: new Map() };
   }
 
-  /** Something that the object depends on has changed. */
   mark(stage: Stage, key: string): void {
     this.#dirty[stage].add(key);
     this.#options.onMark();
   }
 
-  /** Objects that wait are looked at again. */
   retry(): void {
     for (const stage of STAGES) for (const key of this.#waiting[stage].keys()) this.#dirty[stage].add(key);
   }
 
-  /** The keys to look at now; they are not dirty any more. */
   take(stage: Stage): string[] {
     const keys = [...this.#dirty[stage]];
     this.#dirty[stage].clear();
     return keys;
   }
 
-  /** Nothing is left to do for the object until something changes. */
   settled(stage: Stage, key: string): void {
     this.#waiting[stage].delete(key);
   }

@@ -22,7 +22,6 @@ const WRITTEN_AT_ONCE = 8;
 export interface LostAllocationsOptions {
   readonly api: KubeApi;
   readonly events: Pick<EventWriter, "warn">;
-  /** There is something to put back. */
   readonly onLost: () => void;
   readonly onPutBack: () => void;
   readonly idle: () => string | null;

@@ -17,7 +17,6 @@ export interface LostNetworksOptions {
   readonly api: KubeApi;
   readonly definitions: Pick<DefinitionCatalog, "networks">;
   readonly allocations: Cache<CachedAllocation>;
-  /** IPNetwork objects by name. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
   readonly pools: Cache<Pick<AddressPoolView, "network">>;
   readonly events: Pick<EventWriter, "warn">;
@@ -52,14 +51,12 @@ export class LostNetworks {
     this.#options = options;
   }
 
-  /** The object does not exist any more. */
   noteGone(object: IPNetwork): void {
     const network = object.spec?.network;
     if (typeof network !== "string") return;
     this.#lost.set(network, { object, sinceMs: this.#options.api.clock.monotonicMs() });
   }
 
-  /** Whether there are networks that are not restored yet. */
   get waits(): boolean {
     return this.#lost.size > 0;
   }
@@ -122,7 +119,6 @@ function mayReplace(known: IPNetwork, lost: IPNetwork): boolean {
   return JSON.stringify(ownerOf(known)) !== JSON.stringify(ownerOf(lost));
 }
 
-/** The owner, and who recorded it. */
 function ownerOf({ metadata, spec }: IPNetwork) {
   const { definedIn = null, sharedWith = null } = spec;
   const recorded = metadata.annotations?.[RECORDED_OWNER_ANNOTATION] ?? null;

@@ -21,7 +21,6 @@ import type { Log } from "../../platform/log.ts";
 export interface NetworkProtectionOptions {
   readonly api: KubeApi;
   readonly allocations: Cache<CachedAllocation>;
-  /** IPNetwork objects by name. */
   readonly networks: Cache<{ readonly object: IPNetwork }>;
   readonly events: Pick<EventWriter, "warn">;
   readonly idle: () => string | null;
@@ -41,7 +40,6 @@ export class NetworkProtection {
     this.#objects = new ObjectClient(options.api);
   }
 
-  /** Throws ApiAway. */
   async runPass(signal: AbortSignal): Promise<void> {
     const { networks, allocations, idle } = this.#options;
     if (!networks.known || !allocations.known) return;

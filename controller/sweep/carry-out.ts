@@ -31,7 +31,6 @@ export interface CarryOutContext extends RememberedFacts {
   readonly rules: Rules;
 }
 
-/** Reports the outcome of one verdict. */
 type OnOutcome = (due: Due, outcome: CarryOutOutcome) => void;
 
 /**

@@ -28,17 +28,14 @@ export class Dependents {
     else this.#byName.set(name, facts);
   }
 
-  /** Names of the allocations whose verdict rests on a fact. */
   of(kind: DependencyKind, key: string): Iterable<string> {
     return namesOf(this.#facts.get(kind)?.get(key));
   }
 
-  /** The same of all facts of a kind. */
   *ofKind(kind: DependencyKind): Iterable<string> {
     for (const fact of this.#facts.get(kind)?.values() ?? []) yield* namesOf(fact);
   }
 
-  /** Whether any verdict rests on the fact. */
   has(kind: DependencyKind, key: string): boolean {
     return this.#facts.get(kind)?.has(key) ?? false;
   }

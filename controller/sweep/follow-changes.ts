@@ -8,13 +8,11 @@ import type { CapiClusterView, MachineAddressView, MachineClaimView } from "../.
 import type { DependencyKind } from "./dependents.ts";
 import type { Sweeper } from "./sweeper.ts";
 
-/** Copies of everything that verdicts rest on. */
 export interface SweptCopies {
   readonly allocations: ChangingCache<CachedAllocation>;
   readonly claims: ChangingCache<ClaimViewWithFact>;
   readonly pods: ChangingCache<SweptPod>;
   readonly nodes: ChangingCache<NodeFact & Reflected>;
-  /** IPNetwork objects by name. */
   readonly networks: ChangingCache<{ readonly object: IPNetwork }>;
   /** null: no machines are followed. */
   readonly machines: {

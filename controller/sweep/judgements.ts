@@ -14,7 +14,6 @@ import { cooldownSeconds, retainSeconds } from "../../ipam/space/rest.ts";
 import { type DependencyKind, Dependents } from "./dependents.ts";
 import { LiveIndexes } from "./live-indexes.ts";
 
-/** Calls back with the name of each allocation that has to be judged again. */
 type Mark = (name: string) => void;
 
 /**
@@ -33,7 +32,6 @@ export class Judgements {
   /** What the judgement under way has asked for. */
   #asked: { readonly kind: DependencyKind; readonly key: string }[] = [];
   readonly #counts = new Map<string, { readonly word: string; count: number }>();
-  /** The verdict's count, by the allocation's name. */
   readonly #counted = new Map<string, { readonly word: string; count: number }>();
   /** What definitions of networks said to a judgement, by network. */
   readonly #definitions = new Map<string, string>();
@@ -62,7 +60,6 @@ export class Judgements {
     return cachedMemory(this.#caches, this.#indexes);
   }
 
-  /** Allocations by `<verdict> <why>`. */
   get counts(): ReadonlyMap<string, number> {
     return new Map([...this.#counts.values()].map(({ word, count }) => [word, count]));
   }
@@ -90,7 +87,6 @@ export class Judgements {
     return others.filter((other) => items.get(other)?.object.spec?.owner?.uid !== uid);
   }
 
-  /** There is no such allocation any more. */
   forget(name: string): void {
     this.#dependents.set(name, []);
     this.#count(name, null);
@@ -127,7 +123,6 @@ export class Judgements {
     for (const name of this.#dependents.of(kind, key)) this.#mark(name);
   }
 
-  /** A NAD has changed, or what defines a network. */
   definitionsChanged(): void {
     this.#markKind("nad");
     for (const [network, text] of [...this.#definitions]) {

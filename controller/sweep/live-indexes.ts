@@ -10,12 +10,10 @@ import type { SweptPod } from "../../claims/reasons/fact-views.ts";
 import type { NamedClaim } from "../../claims/reasons/read-facts.ts";
 import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
 
-/** The indexes of the caches, kept up with each change. */
 export class LiveIndexes implements FactIndexes {
   readonly #caches: Caches;
   /** Names of the allocations that were judged by a claim of this `namespace/name`. */
   readonly #judgedByClaim: (claim: string) => Iterable<string>;
-  /** Keys of the pods that name a claim. */
   readonly #podsByClaim = new Map<string, Set<string>>();
   /** Allocations with a guest that came from another namespace: hardly ever any. */
   readonly #withGuests = new Map<string, CachedAllocation>();

@@ -9,7 +9,6 @@ interface Observation {
   readonly wantedSinceMs: number;
   /** Since when it has stood without a gap. */
   sinceMs: number;
-  /** How often it was seen since then. */
   sights: number;
   /** It was tried, and is still due. */
   isTried: boolean;
@@ -49,10 +48,7 @@ export class Observations {
     this.#endMs = nowMs;
   }
 
-  /**
-   * Notes a verdict. Returns when it will have stood long enough, ms of the clock; not after `nowMs`: it has. Infinity:
-   * there is nothing to be carried out.
-   */
+  /** When it will have stood long enough, ms of the clock: up to `nowMs` it has; Infinity: nothing is to be done. */
   see({ metadata: { name, uid, resourceVersion } }: IPAllocation, verdict: Verdict, nowMs: number): number {
     if (!("afterSeconds" in verdict)) {
       this.#byName.delete(name);
@@ -75,7 +71,6 @@ export class Observations {
     this.#byName.delete(name);
   }
 
-  /** It was tried, and is still due. */
   noteTried(name: string): void {
     const known = this.#byName.get(name);
     if (known !== undefined) known.isTried = true;

@@ -50,14 +50,11 @@ export interface SweeperOptions {
   readonly intervalSeconds: number;
   /** Why the caches cannot be trusted: one is incomplete, or the server is away. null: they can. */
   readonly doubt: () => string | null;
-  /** Why nothing may be released now: a doubt, or another controller works. null: it may. */
   readonly idle: () => string | null;
   readonly log: Pick<Log, "debug" | "info" | "warn">;
   /** Something is to be judged. */
   readonly onChange?: () => void;
-  /** Something has stood long enough to be carried out. */
   readonly onDue?: () => void;
-  /** After a verdict was carried out. */
   readonly onDone?: (object: IPAllocation, verdict: Verdict) => void;
 }
 
@@ -77,11 +74,9 @@ export class Sweeper {
   readonly #marked = new Set<string>();
   /** Names of allocations being changed. */
   readonly #inHand = new Set<string>();
-  /** Where the pass over everything is. */
   #everything: Iterator<CachedAllocation> | null = null;
   /** When the last turn began that judged more than what had changed, ms. */
   #regularMs = Number.NEGATIVE_INFINITY;
-  /** Lets carrying out go on with what has become due. */
   #wakeWorkers = () => {};
 
   constructor(options: SweeperOptions) {
@@ -96,7 +91,6 @@ export class Sweeper {
     return this.#judgements.counts;
   }
 
-  /** How much longer than its grace the oldest due verdict has waited, seconds; 0 when none has. */
   get overdueSeconds(): number {
     return this.#observations.overdueSeconds(this.#nowMs);
   }
@@ -119,12 +113,10 @@ export class Sweeper {
     this.#judgements.podChanged(now, before);
   }
 
-  /** An AddressPool of the namespace has changed. */
   poolChanged(namespace: string): void {
     this.#judgements.poolChanged(namespace);
   }
 
-  /** An object of another kind has changed. */
   factChanged(kind: DependencyKind, key: string): void {
     this.#judgements.factChanged(kind, key);
   }
@@ -134,7 +126,6 @@ export class Sweeper {
     this.#judgements.definitionsChanged();
   }
 
-  /** Facts of a kind may have become known, or unknown. */
   knownChanged(): void {
     this.#judgements.markBecameKnown();
   }
@@ -229,9 +220,7 @@ export class Sweeper {
       this.#due.set({ object, verdict }, { wasTried: this.#observations.wasTried(name) });
   }
 
-  /**
-   * On the monotonic clock. One that is far away, or moves with the other clock, is found by the pass over everything.
-   */
+  /** On the monotonic clock. One far away, or that moves with the other clock, is found by the pass over everything. */
   #retentionEndMs({ status }: IPAllocation): number {
     const leftMs = parseTime(status?.retainedUntil ?? "") - this.#options.rules.wallMs();
     return leftMs <= EVERYTHING_MS ? this.#nowMs + Math.max(1, leftMs) : Number.POSITIVE_INFINITY;

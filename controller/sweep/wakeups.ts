@@ -1,9 +1,6 @@
 const SECOND_MS = 1_000;
 
-/**
- * When names are to be looked at again, in whole seconds of a monotonic clock: up to a second after the instant asked
- * for.
- */
+/** When to look at names again, in whole seconds of a monotonic clock: up to a second after the instant asked for. */
 export class Wakeups {
   readonly #bySecond = new Map<number, Set<string>>();
 

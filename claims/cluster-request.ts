@@ -2,7 +2,7 @@
  * claims/: what an attachment requests
  *
  *   attachment-request, cni-args  on a standalone node; cluster-request: in Kubernetes
- *   manifest, manifest-parts, content-manifest  claims, definitions and content as applied to a node
+ *   manifest                      claims, definitions and content as applied to a node
  *   kube-claim-access, read-claim, vm-identity, vm-claims  an IPAMClaim and its VM
  *   pod-directory                 a pod; requested-by-vm: the addresses its VM asks for; asked-by-claim: of all VMs
  *   add-waiters                   ADDs that wait for what comes

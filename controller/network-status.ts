@@ -1,5 +1,9 @@
 import type { UsedSpaces } from "../allocations/used-spaces.ts";
 import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
+import { formatCidr } from "../ipam/space/cidr.ts";
+import { IntervalSet } from "../ipam/space/interval-set.ts";
+import type { RangeSet } from "../ipam/space/range-set.ts";
+import type { UsedSpace } from "../ipam/space/used-space.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import { nameTakenBy, networkObjectOf, writeNetworkObject } from "../kube/network-object.ts";
 import { ObjectClient } from "../kube/object-client.ts";
@@ -12,7 +16,6 @@ import { nodeDefinitionsOf } from "../networks/import-sources.ts";
 import type { CountingDefinition } from "../networks/nad-verdict.ts";
 import type { Log } from "../platform/log.ts";
 import { isoTimeMs, parseTime } from "../platform/time.ts";
-import { countNetwork, type NetworkCounts } from "./network-counts.ts";
 
 /** A network that nodes search often, because more than half of it is taken, is published at most so often, ms. */
 const DENSE_INTERVAL_MS = 1_000;
@@ -34,6 +37,22 @@ export interface NetworkStatusOptions {
   readonly serverMs: () => number;
   readonly idle: () => string | null;
   readonly log: Pick<Log, "warn">;
+}
+
+/** A network in its IPNetwork and the metrics. `size` is the sum of allocated, retained, cooling, free and excluded. */
+export interface NetworkCounts {
+  readonly subnets: string;
+  /** `namespace/name` of the NAD, or `AddressPool namespace/name`. */
+  readonly definedBy: string;
+  readonly size: bigint;
+  readonly allocated: bigint;
+  readonly retained: bigint;
+  readonly cooling: bigint;
+  readonly free: bigint;
+  /** A range has no free address. */
+  readonly isFull: boolean;
+  /** Allocated addresses of claims without attachments: of stopped VMs. */
+  readonly idleCount: number;
 }
 
 interface Counted {
@@ -199,5 +218,43 @@ function summaryOf(counts: NetworkCounts): Record<string, string> {
     retained: `${retained}`,
     cooling: `${cooling}`,
     free: `${free}`,
+  };
+}
+
+/** Counts one network, in time that follows the runs of its addresses. */
+export function countNetwork(
+  { definition, by }: CountingDefinition,
+  space: UsedSpace,
+  idleCount: number,
+): NetworkCounts {
+  const counts = definition.rangeSets.map((rangeSet) => countRangeSet(rangeSet, space));
+  const sum = (key: "size" | "allocated" | "retained" | "cooling" | "free") =>
+    counts.reduce((total, one) => total + one[key], 0n);
+  return {
+    subnets: definition.rangeSets.flatMap(({ subnets }) => subnets.map(({ cidr }) => formatCidr(cidr))).join(","),
+    definedBy: by,
+    size: sum("size"),
+    allocated: sum("allocated"),
+    retained: sum("retained"),
+    cooling: sum("cooling"),
+    free: sum("free"),
+    isFull: counts.some(({ free }) => free === 0n),
+    idleCount,
+  };
+}
+
+/** Counted as cooling for as long as its object says so. */
+function countRangeSet({ family, extent, automatic, size }: RangeSet, space: UsedSpace) {
+  const resting = IntervalSet.from(
+    space.resting.filter((one) => one.family === family).map(({ value }) => ({ first: value, last: value })),
+  );
+  const used = space.used[family];
+  const retained = space.retained[family].intersect(extent).size;
+  return {
+    size,
+    allocated: used.intersect(extent).size - retained,
+    retained,
+    cooling: resting.intersect(extent).size,
+    free: automatic.subtract(used.union(resting)).size,
   };
 }

@@ -4,7 +4,6 @@
  *   cluster-machines   everything here, put together for the controller
  *   machine-caches     what the API server shows of machines, mirrored
  *   pools              every AddressPool: whether it gives addresses, and which; preallocations, pool-status-writer
- *   machine-claims     the work on claims, put together
  *   machines           which claims are due, and what became of them; claim-queue: in which order
  *   fulfilment         a claim: address, IPAddress, status; claim-facts, address-object, claim-status: what is written
  *   recorded-addresses, refused-addresses, told-addresses   IPAddresses: in the ledger, refused for good, last seen
@@ -16,14 +15,20 @@ import type { EventWriter } from "../../kube/events.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import type { ReflectorState } from "../../kube/reflector.ts";
-import type { CapiClusterView } from "../../kube/views/machine-claim-view.ts";
+import type { CapiClusterView, MachineAddressView, MachineClaimView } from "../../kube/views/machine-claim-view.ts";
+import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import type { Log } from "../../platform/log.ts";
 import { PartTask } from "../part-task.ts";
 import type { Watched } from "../watched.ts";
+import { ClaimStatus } from "./claim-status.ts";
+import { Fulfilment } from "./fulfilment.ts";
 import { MachineCaches } from "./machine-caches.ts";
-import { MachineClaims } from "./machine-claims.ts";
 import { MachineLedger } from "./machine-ledger.ts";
+import { Machines, type MachinesOptions } from "./machines.ts";
 import { Pools } from "./pools.ts";
+import { RecordedAddresses } from "./recorded-addresses.ts";
+import { RefusedAddresses } from "./refused-addresses.ts";
+import { ToldAddresses } from "./told-addresses.ts";
 
 /** From one evaluation of the pools to the next, ms: while they change, and while nothing does, for edits past us. */
 const POOLS_INTERVAL_MS = 3_000;
@@ -201,5 +206,75 @@ export class ClusterMachines {
   definitionsChanged(): void {
     this.pools.touchDefinitions();
     this.#poolsTask.trigger();
+  }
+}
+
+interface MachineClaimsOptions extends Omit<MachinesOptions, "fulfilment" | "status"> {
+  readonly caches: MachineCaches;
+  readonly pools: Pick<Pools, "stateOf">;
+  readonly ledger: MachineLedger;
+  readonly definitions: Pick<DefinitionCatalog, "definitionOf">;
+}
+
+/** The claims of machines and everything that fulfils them, put together; what the caches tell comes in here. */
+class MachineClaims {
+  readonly loop: Machines;
+  readonly #claims: MachineCaches["claims"];
+  readonly #ledger: MachineLedger;
+  readonly #told: ToldAddresses;
+  readonly #refused: RefusedAddresses;
+
+  constructor(options: MachineClaimsOptions) {
+    const { api, caches, ledger, definitions } = options;
+    const { clock } = api;
+    this.#claims = caches.claims;
+    this.#ledger = ledger;
+    this.#told = new ToldAddresses(caches.addresses, clock);
+    this.#refused = new RefusedAddresses(clock, ledger);
+    const status = new ClaimStatus(api, caches.claims);
+    const fulfilment = new Fulfilment({
+      ...options,
+      status,
+      recorded: new RecordedAddresses({ caches, ledger, definitions }),
+      told: this.#told,
+      refused: this.#refused,
+    });
+    this.loop = new Machines({ ...options, fulfilment, status });
+  }
+
+  runPass(signal: AbortSignal): Promise<void> {
+    for (const key of this.#told.takeLate()) this.loop.addressChanged({ key });
+    return this.loop.runPass(signal);
+  }
+
+  get nextMs(): number {
+    return Math.min(this.loop.nextMs, this.#told.lateMs);
+  }
+
+  claimGone(claim: MachineClaimView): void {
+    this.#refused.clear(claim);
+    this.#told.forget(claim.key);
+    this.loop.claimGone(claim);
+  }
+
+  addressSeen(address: MachineAddressView): void {
+    this.#told.followed(address);
+    this.loop.addressChanged(address);
+  }
+
+  addressGone(address: MachineAddressView): void {
+    this.#told.gone(address);
+    if (!this.#claims.items.has(address.key)) this.#told.forget(address.key);
+    this.loop.addressChanged(address);
+  }
+
+  allocationSeen(object: IPAllocation): void {
+    this.#ledger.upsert(object);
+    this.loop.allocationChanged(object, false);
+  }
+
+  allocationGone(object: IPAllocation): void {
+    this.#ledger.gone(object);
+    this.loop.allocationChanged(object, true);
   }
 }

@@ -6,10 +6,10 @@
  *   machine-status, host-references   a Metal3Machine: its claim, its status, its host
  *   vm-claims, vm-caches         a VM whose annotation names a template: its claim
  *   claim-indexing, template-indexes  a Metal3DataClaim: its index
- *   data-rendering, data-inputs, data-pools, direct-reservation   a Metal3Data: its addresses
+ *   data-rendering, data-pools, direct-reservation   a Metal3Data: its addresses
  *   secrets, secret-turns        and its Secrets
  *   data-expiry, standing        data whose claim is gone
- *   template-status, computed-networks, data-status, data-bodies   what is written
+ *   template-status, data-status, data-bodies   what is written
  */
 
 import type { ChangingCache } from "../../claims/reasons/facts.ts";
@@ -24,7 +24,6 @@ import type { MachineCaches } from "../capi/machine-caches.ts";
 import type { ControllerPart } from "../part.ts";
 import { PartTask } from "../part-task.ts";
 import { ClaimIndexing } from "./claim-indexing.ts";
-import { computedNetworks } from "./computed-networks.ts";
 import { PARTS } from "./data-bodies.ts";
 import { DataExpiry } from "./data-expiry.ts";
 import { DataPools, type DirectAddresses } from "./data-pools.ts";
@@ -36,7 +35,7 @@ import { KindOwner } from "./kind-owner.ts";
 import { MachineStatus } from "./machine-status.ts";
 import { SecretTurns } from "./secret-turns.ts";
 import { Secrets } from "./secrets.ts";
-import { TemplateStatus } from "./template-status.ts";
+import { computedNetworks, TemplateStatus } from "./template-status.ts";
 import { VmCaches } from "./vm-caches.ts";
 import { VmClaims } from "./vm-claims.ts";
 import { STAGES, type Stage, WorkQueue } from "./work-queue.ts";

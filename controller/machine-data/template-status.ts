@@ -1,9 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
+import { type Address, parseAddress } from "../../ipam/space/address.ts";
+import { cidrContains } from "../../ipam/space/cidr.ts";
 import type { EventWriter } from "../../kube/events.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { DATA_TEMPLATES_PATH, SHOWN_INDEXES_MAX } from "../../kube/metal3.ts";
 import type { DataTemplateView, MachineDataView } from "../../kube/views/machine-data-view.ts";
 import type { MachineTemplateSpec } from "../../metadata/documents/machine-template.ts";
+import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import type { Log } from "../../platform/log.ts";
 import { isoTime } from "../../platform/time.ts";
 import { eventObject } from "./data-bodies.ts";
@@ -110,5 +113,30 @@ export class TemplateStatus {
       lastUpdated: isoTime(api.clock.wallMs()),
     };
     await status.write(DATA_TEMPLATES_PATH, template, { ...(isSame ? {} : changed), conditions });
+  }
+}
+
+/** Holdfast's networks in which a template computes addresses: nobody allocates those. */
+export function computedNetworks(
+  { metaData, networkData }: MachineTemplateSpec,
+  catalog: Pick<DefinitionCatalog, "networks" | "definitionOf">,
+): string[] {
+  const { ipv4 = [], ipv6 = [] } = networkData?.networks ?? {};
+  const ranges = [...(metaData?.ipAddresses ?? []), ...[...ipv4, ...ipv6].flatMap((one) => one.ipAddress ?? [])];
+  const firsts = ranges.flatMap(({ start, subnet = "" }) => addressOf(start ?? subnet.replace(/\/.*$/, "")));
+  if (firsts.length === 0) return [];
+  return catalog.networks().filter((network) => {
+    const sets = catalog.definitionOf(network)?.definition.rangeSets ?? [];
+    const subnets = sets.flatMap((set) => set.subnets);
+    return subnets.some(({ cidr }) => firsts.some((first) => cidrContains(cidr, first)));
+  });
+}
+
+/** Empty for what is no address: rendering says so. */
+function addressOf(text: string): Address[] {
+  try {
+    return [parseAddress(text)];
+  } catch {
+    return [];
   }
 }

@@ -3,8 +3,8 @@
  *
  *   sweeper          in turns: what has changed, whose grace has ended, and a slice of everything
  *   follow-changes   which change of a followed copy concerns what
- *   judgements       verdicts by the copies, and which of them a change may alter: dependents, live-indexes
- *   observations     how long a verdict has stood; wakeups: when to look again
+ *   judgements       verdicts by the copies, and which of them a change may alter: dependents
+ *   observations     how long a verdict has stood
  *   due-verdicts     what is to be carried out, by namespace; carry-out: a group of them
  */
 
@@ -25,13 +25,13 @@ import type { DependencyKind } from "./dependents.ts";
 import { type Due, DueVerdicts } from "./due-verdicts.ts";
 import { Judgements } from "./judgements.ts";
 import { Observations } from "./observations.ts";
-import { Wakeups } from "./wakeups.ts";
 
 /**
  * Groups carried out in parallel: each member costs a few reads of the API server, which others need too. With four,
  * the machines of a cluster that is torn down would wait for minutes.
  */
 const GROUPS_AT_ONCE = 12;
+const SECOND_MS = 1_000;
 /** In so long everything is judged once, whether something has changed or not, ms. */
 const EVERYTHING_MS = 600_000;
 /** A turn that begins within this many intervals after the last one counts as uninterrupted observation. */
@@ -275,5 +275,35 @@ export class Sweeper {
 
   get #nowMs(): number {
     return this.#options.api.clock.monotonicMs();
+  }
+}
+
+/** When to look at names again, in whole seconds of a monotonic clock: up to a second after the instant asked for. */
+class Wakeups {
+  readonly #bySecond = new Map<number, Set<string>>();
+
+  add(name: string, atMs: number): void {
+    const second = Math.ceil(atMs / SECOND_MS);
+    const known = this.#bySecond.get(second);
+    if (known === undefined) this.#bySecond.set(second, new Set([name]));
+    else known.add(name);
+  }
+
+  /** The next instant, ms; Infinity: there is none. */
+  get nextMs(): number {
+    let next = Number.POSITIVE_INFINITY;
+    for (const second of this.#bySecond.keys()) next = Math.min(next, second);
+    return next * SECOND_MS;
+  }
+
+  /** Names whose instant has come; they are not returned again. */
+  take(nowMs: number): string[] {
+    const taken: string[] = [];
+    for (const [second, names] of this.#bySecond) {
+      if (second * SECOND_MS > nowMs) continue;
+      this.#bySecond.delete(second);
+      for (const name of names) taken.push(name);
+    }
+    return taken;
   }
 }

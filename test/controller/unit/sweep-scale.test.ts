@@ -6,7 +6,7 @@ import { type CachedAllocation, type ClaimViewWithFact, projectAllocation } from
 import type { SweptPod } from "../../../claims/reasons/fact-views.ts";
 import type { NodeFact } from "../../../claims/reasons/facts.ts";
 import * as relations from "../../../claims/reasons/relations.ts";
-import { countNetwork } from "../../../controller/network-counts.ts";
+import { countNetwork } from "../../../controller/network-status.ts";
 import { followChanges } from "../../../controller/sweep/follow-changes.ts";
 import { Sweeper, TURN_REST } from "../../../controller/sweep/sweeper.ts";
 import { parseNadConfigIfOurs } from "../../../ipam/definition/nad-config.ts";

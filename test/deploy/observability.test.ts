@@ -208,7 +208,7 @@ test("a Prometheus that scrapes a daemon answers every question of the dashboard
     const sources = (
       await run("grep", [
         "-rhoE",
-        '"holdfast_[a-z_]+"',
+        '"holdfast_[a-z_]+["{]',
         join(ROOT, "daemon"),
         join(ROOT, "controller"),
         join(ROOT, "metadata"),
@@ -217,7 +217,7 @@ test("a Prometheus that scrapes a daemon answers every question of the dashboard
         join(ROOT, "platform"),
       ])
     ).stdout;
-    const known = new Set(sources.split("\n").map((name) => name.replaceAll('"', "")));
+    const known = new Set(sources.split("\n").map((name) => name.replaceAll(/["{]/g, "")));
     for (const [name] of asked.join(" ").matchAll(/holdfast_[a-z_]+/g))
       expect(known, name).toContain(name.replace(/_(bucket|count|sum)$/, ""));
   } finally {

@@ -5,6 +5,7 @@
  *   routes, inputs, limits each route once: how its input is read, and which call answers it
  *   answers                the JSON of each route's answer
  *   address-places, free-addresses, plan   what an address is on each network, what is free, what VMs would get
+ *   diagnosis              what a doctor finds of a part
  *   plugin-directories     where container runtimes look for plugins, by distribution
  *   elsewhere              hints for requests that only the other one answers
  *   http, in-process       the routes on a daemon's socket, and for the command line on a cluster

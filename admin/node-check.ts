@@ -24,22 +24,14 @@ export async function checkNode(parts: NodeCheckParts): Promise<Finding[]> {
 /** Why no ADD is served now, unless a finding already says so. */
 function checkReady(reason: string | null, found: readonly Finding[]): Finding[] {
   if (reason === null || found.some(({ whyNotReady }) => whyNotReady === reason)) return [];
-  return [
-    {
-      invariant: "ready",
-      message: `the daemon gives no address now: ${reason}`,
-      hint: "fix the cause above; the daemon then serves again by itself, details are in its log",
-    },
-  ];
+  const hint = "fix the cause above; the daemon then serves again by itself, details are in its log";
+  return [{ invariant: "ready", message: `the daemon gives no address now: ${reason}`, hint }];
 }
 
 function checkSpool({ bad }: { bad: number }): Finding[] {
   if (bad === 0) return [];
-  return [
-    {
-      invariant: "spool",
-      message: `${bad} spooled requests are not understood; the addresses of their containers may still be held`,
-      hint: "read the *.bad files in the spool directory, see holdfast list for their containers, then delete the files",
-    },
-  ];
+  const message = `${bad} spooled requests are not understood; the addresses of their containers may still be held`;
+  const hint =
+    "read the *.bad files in the spool directory, see holdfast list for their containers, then delete the files";
+  return [{ invariant: "spool", message, hint }];
 }

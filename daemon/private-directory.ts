@@ -58,19 +58,14 @@ export function checkPrivate(directory: PrivateDirectory): Finding[] {
 function openDirectory(directory: PrivateDirectory, { mode, uid }: Stats): Finding {
   const { path, flag } = directory;
   const why = whyNotOurs(directory);
-  return {
-    invariant: "private",
-    message: `users other than the daemon's can enter the ${flag} directory ${path} (mode ${octal(mode)}, user ${uid})${why === null ? "" : `; it was left so because ${why}`}`,
-    hint: `give --${flag} a directory of its own; or, if nobody else needs this one: chown ${ownUid()} ${path} && chmod 0700 ${path}`,
-  };
+  const message = `users other than the daemon's can enter the ${flag} directory ${path} (mode ${octal(mode)}, user ${uid})${why === null ? "" : `; it was left so because ${why}`}`;
+  const hint = `give --${flag} a directory of its own; or, if nobody else needs this one: chown ${ownUid()} ${path} && chmod 0700 ${path}`;
+  return { invariant: "private", message, hint };
 }
 
 function openFile({ path, stat }: FileOfOurs): Finding {
-  return {
-    invariant: "private",
-    message: `users other than the daemon's can read ${path} (mode ${octal(stat.mode)}, user ${stat.uid})`,
-    hint: `chown ${ownUid()} ${path} && chmod 0600 ${path}`,
-  };
+  const message = `users other than the daemon's can read ${path} (mode ${octal(stat.mode)}, user ${stat.uid})`;
+  return { invariant: "private", message, hint: `chown ${ownUid()} ${path} && chmod 0600 ${path}` };
 }
 
 /** Why the rights of the directory itself are not for us to change; null: they are. */

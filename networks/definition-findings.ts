@@ -44,13 +44,8 @@ function conflictFindings(catalog: Catalog): Finding[] {
     if (counting === null || others.length === 0) return [];
     const shown = shortened(others.map(({ key }) => key).sort());
     const define = others.length === 1 ? ` ${shown} defines` : `s ${shown} define`;
-    return [
-      {
-        invariant: "network",
-        message: `NetworkAttachmentDefinition${define} network ${network} differently from ${counting.by}, which counts: ADDs through ${others.length === 1 ? "it" : "them"} are refused`,
-        hint: "make them equal, or give one of them another network name",
-      },
-    ];
+    const message = `NetworkAttachmentDefinition${define} network ${network} differently from ${counting.by}, which counts: ADDs through ${others.length === 1 ? "it" : "them"} are refused`;
+    return [{ invariant: "network", message, hint: "make them equal, or give one of them another network name" }];
   });
 }
 

@@ -141,19 +141,14 @@ function differs(
     return difference === "gateway" ? ` ${gatewaysOf(one).map(formatAddress).join(",") || "none"}` : "";
   });
   const what = here === there ? `other ${difference}` : `${difference}${here} here,${there} there`;
-  return {
-    invariant: "network",
-    message: `the configuration on node ${node} defines network ${network} differently from NetworkAttachmentDefinition ${counting.by}, which counts (${what}): ADDs that come by it are refused`,
-    hint: `make them the same, or ${differenceRemedy(network, counting)}`,
-  };
+  const message = `the configuration on node ${node} defines network ${network} differently from NetworkAttachmentDefinition ${counting.by}, which counts (${what}): ADDs that come by it are refused`;
+  return { invariant: "network", message, hint: `make them the same, or ${differenceRemedy(network, counting)}` };
 }
 
 function lacksGateway(network: string, { by }: CountingDefinition, taken: readonly string[], node: string): Finding {
-  return {
-    invariant: "gateway",
-    message: `the configuration of network ${network} on node ${node} makes the node its gateway (isGateway, or ptp), and NetworkAttachmentDefinition ${by}, which counts, does not: ${taken.join(", ")} is the node's there, and other nodes may give it`,
-    hint: `write "isGateway": true, or the gateway, into NetworkAttachmentDefinition ${by}`,
-  };
+  const message = `the configuration of network ${network} on node ${node} makes the node its gateway (isGateway, or ptp), and NetworkAttachmentDefinition ${by}, which counts, does not: ${taken.join(", ")} is the node's there, and other nodes may give it`;
+  const hint = `write "isGateway": true, or the gateway, into NetworkAttachmentDefinition ${by}`;
+  return { invariant: "gateway", message, hint };
 }
 
 /** The addresses that a bridge with isGateway takes although the definition does not have them as gateways. */

@@ -57,11 +57,9 @@ export function checkPods(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
         unrecorded.set(network, [...(unrecorded.get(network) ?? []), formatAddress(address)]);
         continue;
       }
-      findings.push({
-        invariant: "I2",
-        message: `${formatAddress(address)} of network ${network}, in use by pod ${pod.key}, ${problem}`,
-        hint: problem === WITHOUT_CONTAINER ? WITHOUT_CONTAINER_HINT : POD_HINT,
-      });
+      const message = `${formatAddress(address)} of network ${network}, in use by pod ${pod.key}, ${problem}`;
+      const hint = problem === WITHOUT_CONTAINER ? WITHOUT_CONTAINER_HINT : POD_HINT;
+      findings.push({ invariant: "I2", message, hint });
     }
     for (const [network, addresses] of unrecorded) findings.push(notRecorded(pod, network, addresses));
   }
@@ -100,19 +98,16 @@ function notRecorded({ key }: SnapshotPod, network: string, addresses: readonly 
     const message = `${first} of network ${network}, in use by pod ${key}, ${UNRECORDED}`;
     return { invariant: "I2", message, hint: UNRECORDED_HINT };
   }
-  return {
-    invariant: "I2",
-    message: `${first} and ${others.length} other addresses of network ${network}, in use by pod ${key} as it reports, have no IPAllocation`,
-    hint: "an interface has one address of each subnet; holdfast import --dry-run --kubeconfig shows why they are not recorded, and the pod's annotations show who claims them",
-  };
+  const message = `${first} and ${others.length} other addresses of network ${network}, in use by pod ${key} as it reports, have no IPAllocation`;
+  const hint =
+    "an interface has one address of each subnet; holdfast import --dry-run --kubeconfig shows why they are not recorded, and the pod's annotations show who claims them";
+  return { invariant: "I2", message, hint };
 }
 
 function tooMany({ key }: SnapshotPod): Finding {
-  return {
-    invariant: "I2",
-    message: `pod ${key} reports more than ${POD_ADDRESSES_MAX} addresses; the others were not compared`,
-    hint: "see who writes its annotations k8s.v1.cni.cncf.io/network-status and k8s.ovn.org/pod-networks",
-  };
+  const message = `pod ${key} reports more than ${POD_ADDRESSES_MAX} addresses; the others were not compared`;
+  const hint = "see who writes its annotations k8s.v1.cni.cncf.io/network-status and k8s.ovn.org/pod-networks";
+  return { invariant: "I2", message, hint };
 }
 
 function wrongWith(

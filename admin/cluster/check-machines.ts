@@ -27,13 +27,9 @@ export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[
     const problem =
       address === null ? "cannot be read" : problemOf(allocationAt(snapshot, pool.network, address), claim.uid);
     if (problem === null || (address !== null && held.get(claim.uid)?.has(formatAddress(address)))) return [];
-    return [
-      {
-        invariant: "I2",
-        message: `${told.address} of network ${pool.network}, which IPAddress ${told.key} names for a machine, ${problem}`,
-        hint: `the controller records it, or says in the claim why not: kubectl get ipaddressclaim -n ${told.namespace} ${told.claim} -o yaml`,
-      },
-    ];
+    const message = `${told.address} of network ${pool.network}, which IPAddress ${told.key} names for a machine, ${problem}`;
+    const hint = `the controller records it, or says in the claim why not: kubectl get ipaddressclaim -n ${told.namespace} ${told.claim} -o yaml`;
+    return [{ invariant: "I2", message, hint }];
   });
 }
 
@@ -61,24 +57,16 @@ function withoutPool(
   if (allocation === undefined) return [];
   const problem = problemOf(allocations.get(allocation)?.object, claimUid);
   if (problem === null) return [];
-  return [
-    {
-      invariant: "I2",
-      message: `${address}, which IPAddress ${key} names for a machine, ${problem}, and its AddressPool ${pool.name} is gone`,
-      hint: `create AddressPool ${pool.name} in namespace ${namespace} again: then the controller records the address, or says in the claim why not`,
-    },
-  ];
+  const message = `${address}, which IPAddress ${key} names for a machine, ${problem}, and its AddressPool ${pool.name} is gone`;
+  const hint = `create AddressPool ${pool.name} in namespace ${namespace} again: then the controller records the address, or says in the claim why not`;
+  return [{ invariant: "I2", message, hint }];
 }
 
 /** Holdfast has not made it, and will not record it. */
 function answersNobody({ key, namespace, name, claim, address }: MachineAddressView, network: string): Finding[] {
-  return [
-    {
-      invariant: "I2",
-      message: `${address} of network ${network} is in IPAddress ${key}, which does not answer claim ${namespace}/${claim} though it names it: pods may get the address`,
-      hint: `when no machine uses the address: kubectl delete ipaddresses.ipam.cluster.x-k8s.io -n ${namespace} ${name}`,
-    },
-  ];
+  const message = `${address} of network ${network} is in IPAddress ${key}, which does not answer claim ${namespace}/${claim} though it names it: pods may get the address`;
+  const hint = `when no machine uses the address: kubectl delete ipaddresses.ipam.cluster.x-k8s.io -n ${namespace} ${name}`;
+  return [{ invariant: "I2", message, hint }];
 }
 
 /**
@@ -88,13 +76,9 @@ function answersNobody({ key, namespace, name, claim, address }: MachineAddressV
 function leftBehind(snapshot: ClusterSnapshot, { key, namespace, name, annotations }: MachineAddressView): Finding[] {
   const allocation = annotations.get(ANNOTATION_ALLOCATION);
   if (allocation === undefined || snapshot.allocations.has(allocation)) return [];
-  return [
-    {
-      invariant: "I3",
-      message: `IPAddress ${key} is left, though its IPAddressClaim and its IPAllocation ${allocation} are gone`,
-      hint: `when no machine uses its address any more: kubectl delete ipaddresses.ipam.cluster.x-k8s.io -n ${namespace} ${name}`,
-    },
-  ];
+  const message = `IPAddress ${key} is left, though its IPAddressClaim and its IPAllocation ${allocation} are gone`;
+  const hint = `when no machine uses its address any more: kubectl delete ipaddresses.ipam.cluster.x-k8s.io -n ${namespace} ${name}`;
+  return [{ invariant: "I3", message, hint }];
 }
 
 function problemOf(object: IPAllocation | undefined, uid: string): string | null {

@@ -25,28 +25,22 @@ export function checkNames({ allocations }: ClusterSnapshot): Finding[] {
     const [name = "", ...others] = names;
     const object = allocations.get(name)?.object;
     if (others.length > 0) {
-      findings.push({
-        invariant: "I1",
-        message: `${text} has ${names.length} IPAllocations: ${names.sort().join(", ")}`,
-        hint: "the one that Holdfast made is named after the address; find out who wrote the others, and delete them",
-      });
+      const message = `${text} has ${names.length} IPAllocations: ${names.sort().join(", ")}`;
+      const hint =
+        "the one that Holdfast made is named after the address; find out who wrote the others, and delete them";
+      findings.push({ invariant: "I1", message, hint });
     } else if (object && addressText(object)?.name !== name) {
-      findings.push({
-        invariant: "I1",
-        message: `IPAllocation ${name} claims ${text}, but has another address's name: ${text} may be given a second time`,
-        hint: `find out who wrote it (kubectl get ipallocation ${name} -o yaml), and delete it once nothing uses the address`,
-      });
+      const message = `IPAllocation ${name} claims ${text}, but has another address's name: ${text} may be given a second time`;
+      const hint = `find out who wrote it (kubectl get ipallocation ${name} -o yaml), and delete it once nothing uses the address`;
+      findings.push({ invariant: "I1", message, hint });
     }
   }
   return findings;
 }
 
 function strange(name: string, problem: string): Finding {
-  return {
-    invariant: "object",
-    message: `IPAllocation ${name} ${problem}`,
-    hint: `it is left alone; see kubectl get ipallocation ${name} -o yaml, and delete it once nothing uses its address`,
-  };
+  const hint = `it is left alone; see kubectl get ipallocation ${name} -o yaml, and delete it once nothing uses its address`;
+  return { invariant: "object", message: `IPAllocation ${name} ${problem}`, hint };
 }
 
 /** null: it has no network or address. */

@@ -19,11 +19,9 @@ export function checkCounts({ networks }: ClusterSnapshot, views: readonly Clust
   for (const { name, ranges } of views) {
     for (const range of ranges) {
       if (addsUp(range)) continue;
-      findings.push({
-        invariant: "I5",
-        message: `the counts of ${range.subnets.join(", ")} of network ${name} do not add up to ${range.size}`,
-        hint: "please report it, with the network's definition and holdfast show -o json",
-      });
+      const message = `the counts of ${range.subnets.join(", ")} of network ${name} do not add up to ${range.size}`;
+      const hint = "please report it, with the network's definition and holdfast show -o json";
+      findings.push({ invariant: "I5", message, hint });
     }
   }
   for (const { metadata, spec, status } of networks.values()) {
@@ -33,11 +31,9 @@ export function checkCounts({ networks }: ClusterSnapshot, views: readonly Clust
     if (all === null || counts.includes(null)) continue;
     const sum = (counts as bigint[]).reduce((total, one) => total + one, 0n);
     if (sum <= all) continue;
-    findings.push({
-      invariant: "I5",
-      message: `IPNetwork ${metadata.name} counts ${sum} addresses of network ${spec?.network} as allocated, retained, cooling or free, of ${all}`,
-      hint: "the controller writes these counts; see whether it runs, and who else writes them",
-    });
+    const message = `IPNetwork ${metadata.name} counts ${sum} addresses of network ${spec?.network} as allocated, retained, cooling or free, of ${all}`;
+    const hint = "the controller writes these counts; see whether it runs, and who else writes them";
+    findings.push({ invariant: "I5", message, hint });
   }
   return findings;
 }
@@ -68,16 +64,12 @@ export function checkImports(snapshot: ClusterSnapshot, grace: Grace): Finding[]
     const missing = open.length < sources.length ? ` for ${open.map(describeSource).join(", ")}` : "";
     const consequence = missing === "" ? ", and none is given" : "";
     const other = nameTakenBy(network, (one) => snapshot.networks.get(one));
-    return [
-      {
-        invariant: "import",
-        message: `network ${network} is not imported${missing}: addresses from before Holdfast may not be recorded${consequence}`,
-        hint:
-          other === null
-            ? "the controller imports it, usually within seconds: see that one runs, and its log"
-            : `IPNetwork ${name} is of network ${other}; delete it`,
-      },
-    ];
+    const message = `network ${network} is not imported${missing}: addresses from before Holdfast may not be recorded${consequence}`;
+    const hint =
+      other === null
+        ? "the controller imports it, usually within seconds: see that one runs, and its log"
+        : `IPNetwork ${name} is of network ${other}; delete it`;
+    return [{ invariant: "import", message, hint }];
   });
 }
 
@@ -99,28 +91,23 @@ export function checkOwners({ catalog, madeAt }: ClusterSnapshot, grace: Grace):
     const whose = describeNetworkOwner(owner);
     const findings: Finding[] = [];
     if (!catalog.hasRecordedOwner(network) && grace.isOver(madeAt.get(network))) {
-      findings.push({
-        invariant: "owner",
-        message: `nobody has recorded whose network ${network} is: until then it is ${whose}'s, which has the oldest definition`,
-        hint: "the controller records it, or the first attachment does; see their logs, and whether deploy/crds of this release is applied",
-      });
+      const message = `nobody has recorded whose network ${network} is: until then it is ${whose}'s, which has the oldest definition`;
+      const hint =
+        "the controller records it, or the first attachment does; see their logs, and whether deploy/crds of this release is applied";
+      findings.push({ invariant: "owner", message, hint });
     }
     // The administrators' own networks are defined on the nodes.
     const isUndefined = catalog.definitionOf(network) === null && !broken.has(network);
     if (owner.definedIn !== NODES_OWN && isUndefined) {
-      findings.push({
-        invariant: "owner",
-        message: `network ${network} belongs to ${whose}, where no NetworkAttachmentDefinition defines it now`,
-        hint: `create the definition there again, or move the network: holdfast networks own ${network} --namespace NAMESPACE`,
-      });
+      const message = `network ${network} belongs to ${whose}, where no NetworkAttachmentDefinition defines it now`;
+      const hint = `create the definition there again, or move the network: holdfast networks own ${network} --namespace NAMESPACE`;
+      findings.push({ invariant: "owner", message, hint });
     }
     const refused = catalog.namespacesOf(network).filter((namespace) => !catalog.permits(network, namespace));
     if (refused.length > 0) {
-      findings.push({
-        invariant: "owner",
-        message: `network ${network} belongs to ${whose}, and NetworkAttachmentDefinitions of ${shortened(refused)} name it: ADDs through those are refused`,
-        hint: `where that is meant, share it (annotation ${SHARED_WITH_ANNOTATION} on its definition); else those must use another network name`,
-      });
+      const message = `network ${network} belongs to ${whose}, and NetworkAttachmentDefinitions of ${shortened(refused)} name it: ADDs through those are refused`;
+      const hint = `where that is meant, share it (annotation ${SHARED_WITH_ANNOTATION} on its definition); else those must use another network name`;
+      findings.push({ invariant: "owner", message, hint });
     }
     return findings;
   });

@@ -77,20 +77,15 @@ function findingOf(object: IPAllocation, verdict: Verdict): Finding | null {
     `holdfast release ${address.split("/")[0]} --network ${network} takes it back, once nothing uses it`;
   if (isUnattendedPod(object, verdict)) {
     const node = object.status?.node ? `node ${object.status.node}` : "a node that is not recorded";
-    return {
-      invariant: "I3",
-      message: `${held()}, which is gone and had it before Holdfast: its containers may run on ${node}`,
-      hint: `the controller releases it within a minute where it has seen them end; else ${release()}`,
-    };
+    const message = `${held()}, which is gone and had it before Holdfast: its containers may run on ${node}`;
+    const hint = `the controller releases it within a minute where it has seen them end; else ${release()}`;
+    return { invariant: "I3", message, hint };
   }
   const reported = verdict.kind === "release" || verdict.kind === "repair" || verdict.kind === "report";
   // A mismatch with its name is a finding of I1.
   if (!reported || verdict.why === "unsound") return null;
-  return {
-    invariant: "I3",
-    message: `${held()}, ${WHY[verdict.why]}`,
-    hint: verdict.kind === "report" ? release() : RELEASE_HINT,
-  };
+  const message = `${held()}, ${WHY[verdict.why]}`;
+  return { invariant: "I3", message, hint: verdict.kind === "report" ? release() : RELEASE_HINT };
 }
 
 /** Nothing on its node reports the end of its containers. */
@@ -106,13 +101,9 @@ function stuckClaims({ catalog, claims }: ClusterSnapshot, facts: Facts, grace: 
     if (deletionTimestamp === null || !ours.has(network) || ips.length === 0) return [];
     const users = facts.podsNaming(namespace, name);
     if (users.kind !== "present" || users.it.length > 0 || !grace.isOver(deletionTimestamp)) return [];
-    return [
-      {
-        invariant: "stuck",
-        message: `claim ${key} is being deleted since ${deletionTimestamp} and keeps ${ips.join(", ")} of network ${network}, though no pod names it`,
-        hint: `whoever set its finalizers must remove them: kubectl get ipamclaim -n ${namespace} ${name} -o yaml`,
-      },
-    ];
+    const message = `claim ${key} is being deleted since ${deletionTimestamp} and keeps ${ips.join(", ")} of network ${network}, though no pod names it`;
+    const hint = `whoever set its finalizers must remove them: kubectl get ipamclaim -n ${namespace} ${name} -o yaml`;
+    return [{ invariant: "stuck", message, hint }];
   });
 }
 

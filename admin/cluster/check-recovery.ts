@@ -13,13 +13,10 @@ function recoveringNetworks({ networks }: ClusterSnapshot): Finding[] {
   return [...networks.values()].flatMap((object) => {
     const mark = recoveryMark(object);
     if (mark === null) return [];
-    return [
-      {
-        invariant: "recovery",
-        message: `network ${object.spec?.network} recovers, and no new address of it is given meanwhile: ${mark}`,
-        hint: "allocations were taken away (a restored etcd, or IPAllocations deleted by force); it ends by itself once no node has anything more to put back; see the daemons' logs when it stays",
-      },
-    ];
+    const message = `network ${object.spec?.network} recovers, and no new address of it is given meanwhile: ${mark}`;
+    const hint =
+      "allocations were taken away (a restored etcd, or IPAllocations deleted by force); it ends by itself once no node has anything more to put back; see the daemons' logs when it stays";
+    return [{ invariant: "recovery", message, hint }];
   });
 }
 
@@ -32,12 +29,8 @@ function emptyClaims({ allocations, claims }: ClusterSnapshot, grace: Grace): Fi
     if (claim === undefined || status?.state !== "Bound" || users.length === 0) return [];
     if (!grace.isOver(status.since)) return [];
     const [user] = users;
-    return [
-      {
-        invariant: "I2",
-        message: `${spec.address} of network ${spec.network} is in use by ${describeHolder(spec.owner)}, which lists no address`,
-        hint: `the daemon of node ${user?.node} publishes the list again when it compares what it holds with the API: at its start, after each loss of contact, and when holdfast check on that node finds this`,
-      },
-    ];
+    const message = `${spec.address} of network ${spec.network} is in use by ${describeHolder(spec.owner)}, which lists no address`;
+    const hint = `the daemon of node ${user?.node} publishes the list again when it compares what it holds with the API: at its start, after each loss of contact, and when holdfast check on that node finds this`;
+    return [{ invariant: "I2", message, hint }];
   });
 }

@@ -72,17 +72,12 @@ function unrecordedFinding({ first, network, count }: Unrecorded): Finding {
   const { pool, address, pod } = first;
   const user = pod === null ? "a container" : `pod ${pod.namespace}/${pod.name}`;
   const which = `${formatAddress(address)}${count === 1 ? "" : ` and ${count - 1} more`} of network ${network}`;
-  return {
-    invariant: "import",
-    message: `${which}, in use by ${user} as whereabouts' IPPool ${pool} says, has no Bound IPAllocation and may be given again`,
-    hint: `holdfast import --network ${network} --kubeconfig F records it; where its container is certainly gone, remove the entry from the IPPool (as whereabouts' ip-reconciler does)`,
-  };
+  const message = `${which}, in use by ${user} as whereabouts' IPPool ${pool} says, has no Bound IPAllocation and may be given again`;
+  const hint = `holdfast import --network ${network} --kubeconfig F records it; where its container is certainly gone, remove the entry from the IPPool (as whereabouts' ip-reconciler does)`;
+  return { invariant: "import", message, hint };
 }
 
 function unreadableFinding(problem: string): Finding {
-  return {
-    invariant: "import",
-    message: `whereabouts' ${problem}; what it records is not compared`,
-    hint: "correct spec.range of the IPPool, or delete the IPPool when nothing uses it",
-  };
+  const hint = "correct spec.range of the IPPool, or delete the IPPool when nothing uses it";
+  return { invariant: "import", message: `whereabouts' ${problem}; what it records is not compared`, hint };
 }

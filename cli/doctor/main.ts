@@ -31,16 +31,16 @@ const SEE_POD = "kubectl describe and kubectl logs of this pod say why";
 /** Examines everything that Holdfast needs on a node. Changes nothing. */
 export async function examineNode({ root, daemon, probe }: NodeDoctorOptions): Promise<Diagnosis[]> {
   const place = placeOf(root, daemon.socket);
-  if (place === "other pod") return [examineOtherPod(root)];
+  if (place === "other pod") return examineOtherPod(root);
   const isSilentPod = place === "daemon's pod" && daemon.status === null;
   return [
-    examineDaemon(isSilentPod ? { ...daemon, fix: SEE_POD } : daemon),
+    ...examineDaemon(isSilentPod ? { ...daemon, fix: SEE_POD } : daemon),
     ...(await examineUnit(root, daemon)),
-    examineStateDirectory(root),
+    ...examineStateDirectory(root),
     ...(await (place === "node" ? examinePlugins(root) : examinePluginOfImage(root))),
     ...examineNetworkFiles(root),
     ...(await examineBridges(root, place)),
-    await examineClock(root, place),
+    ...(await examineClock(root, place)),
     ...(await examineMetadata(root, probe)),
   ];
 }

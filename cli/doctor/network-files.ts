@@ -1,6 +1,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Diagnosis } from "../../admin/admin-api.ts";
+import { part } from "../../admin/diagnosis.ts";
 import { parseConfiguration } from "../../ipam/definition/definition-keys.ts";
 import type { Configuration } from "../../ipam/definition/read-keys.ts";
 import { readBounded, SMALL_FILE_BYTES_MAX } from "../../platform/files.ts";
@@ -26,17 +27,17 @@ export function examineNetworkFiles(root: string): Diagnosis[] {
   const directories = pluginDirectories(root).map(({ path }) => join(root, path));
   return filesIn(root)
     .filter(({ text }) => text.includes(PLUGIN))
-    .map((file) => examineFile(file, directories));
+    .flatMap((file) => examineFile(file, directories));
 }
 
-function examineFile({ path, text }: NetworkFile, directories: readonly string[]): Diagnosis {
-  const part = "network file";
+function examineFile({ path, text }: NetworkFile, directories: readonly string[]): Diagnosis[] {
+  const { ok, failed } = part("network file");
   let config: Configuration;
   try {
     config = parseConfiguration(text);
   } catch (error) {
     const found = `${path} is not a network configuration: ${(error as Error).message}`;
-    return { part, state: "failed", found, fix: "correct the file; runtimes skip it or refuse to start" };
+    return failed(found, "correct the file; runtimes skip it or refuse to start");
   }
   const plugins: readonly { type?: unknown; ipam?: { type?: unknown } }[] = Array.isArray(config.plugins)
     ? config.plugins
@@ -46,13 +47,11 @@ function examineFile({ path, text }: NetworkFile, directories: readonly string[]
     (type) => typeof type === "string" && !directories.some((directory) => isExecutable(join(directory, type))),
   );
   if (missing !== undefined)
-    return {
-      part,
-      state: "failed",
-      found: `${path} names the plugin ${missing}, which is in none of ${directories.join(", ")}`,
-      fix: `install it there (containernetworking-plugins has bridge, macvlan, ipvlan and others), or correct the file`,
-    };
-  return { part, state: "ok", found: `${path} defines network ${config.name}`, fix: "" };
+    return failed(
+      `${path} names the plugin ${missing}, which is in none of ${directories.join(", ")}`,
+      `install it there (containernetworking-plugins has bridge, macvlan, ipvlan and others), or correct the file`,
+    );
+  return ok(`${path} defines network ${config.name}`);
 }
 
 function filesIn(root: string): NetworkFile[] {

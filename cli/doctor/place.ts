@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Diagnosis } from "../../admin/admin-api.ts";
+import { part } from "../../admin/diagnosis.ts";
 
 /** Every pod of Holdfast that may ask the API server has it, and no node. */
 const SERVICE_ACCOUNT = "var/run/secrets/kubernetes.io/serviceaccount";
@@ -14,13 +15,11 @@ export function placeOf(root: string, socket: string): Place {
 }
 
 /** All that a pod without a daemon's directories can say. */
-export function examineOtherPod(root: string): Diagnosis {
-  return {
-    part: "place",
-    state: "unknown",
-    found: "this pod has no daemon: nothing of a node can be seen from here",
-    fix: `kubectl -n ${namespaceOf(root)} exec daemonset/holdfast-node -- holdfast doctor examines a node; holdfast --kubeconfig FILE doctor, where you use kubectl, the cluster`,
-  };
+export function examineOtherPod(root: string): Diagnosis[] {
+  return part("place").unknown(
+    "this pod has no daemon: nothing of a node can be seen from here",
+    `kubectl -n ${namespaceOf(root)} exec daemonset/holdfast-node -- holdfast doctor examines a node; holdfast --kubeconfig FILE doctor, where you use kubectl, the cluster`,
+  );
 }
 
 function namespaceOf(root: string): string {

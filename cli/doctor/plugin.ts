@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Diagnosis } from "../../admin/admin-api.ts";
+import { part } from "../../admin/diagnosis.ts";
 import { VERSION } from "../../version.ts";
 import { type PluginDirectory, pluginDirectories } from "./plugin-directories.ts";
 import { AS_ROOT, isExecutable, ON_THE_NODE, run } from "./run.ts";
@@ -24,9 +25,9 @@ export async function examinePlugins(root: string): Promise<Diagnosis[]> {
   const directories = pluginDirectories(root);
   const there = directories.filter(({ path }) => existsSync(join(root, path, PLUGIN)));
   const found: Diagnosis[] = [];
-  for (const directory of directories) found.push(await examineDirectory(root, directory, there.length > 0));
+  for (const directory of directories) found.push(...(await examineDirectory(root, directory, there.length > 0)));
   const [usable] = there.filter(({ path }) => isExecutable(join(root, path, PLUGIN)));
-  if (usable !== undefined) found.push(await examineWay(join(root, usable.path, PLUGIN), UNIT));
+  if (usable !== undefined) found.push(...(await examineWay(join(root, usable.path, PLUGIN), UNIT)));
   return found;
 }
 
@@ -35,63 +36,51 @@ export async function examinePlugins(root: string): Promise<Diagnosis[]> {
  * well.
  */
 export async function examinePluginOfImage(root: string): Promise<Diagnosis[]> {
-  const installed: Diagnosis = {
-    part: "plugin binary",
-    state: "unknown",
-    found: "is on the node, where a pod cannot see it; the init container installed it when this pod started",
-    fix: `${ON_THE_NODE}; holdfast --kubeconfig FILE doctor compares its directory with the distribution's`,
-  };
+  const installed = part("plugin binary").unknown(
+    "is on the node, where a pod cannot see it; the init container installed it when this pod started",
+    `${ON_THE_NODE}; holdfast --kubeconfig FILE doctor compares its directory with the distribution's`,
+  );
   const own = join(root, PLUGIN_OF_IMAGE);
-  return isExecutable(own) ? [installed, await examineWay(own, DAEMON_SET)] : [installed];
+  return isExecutable(own) ? [...installed, ...(await examineWay(own, DAEMON_SET))] : installed;
 }
 
-async function examineDirectory(root: string, { path, of }: PluginDirectory, isElsewhere: boolean): Promise<Diagnosis> {
-  const part = "plugin binary";
+async function examineDirectory(
+  root: string,
+  { path, of }: PluginDirectory,
+  isElsewhere: boolean,
+): Promise<Diagnosis[]> {
+  const { ok, warning, failed } = part("plugin binary");
   const file = join(path, PLUGIN);
   if (!existsSync(join(root, file)))
-    return {
-      part,
-      // Of several directories one is that of the runtime in use, and it need not be this one.
-      state: isElsewhere ? "warning" : "failed",
-      found: `${file} does not exist (${of})`,
-      fix: `install it there: make install CNI_BIN=${path}; in a cluster set the hostPath of the volume plugins of the DaemonSet holdfast-node`,
-    };
-  if (!isExecutable(join(root, file)))
-    return { part, state: "failed", found: `${file} cannot be executed`, fix: `chmod 0755 ${file}` };
+    // Of several directories one is that of the runtime in use, and it need not be this one.
+    return (isElsewhere ? warning : failed)(
+      `${file} does not exist (${of})`,
+      `install it there: make install CNI_BIN=${path}; in a cluster set the hostPath of the volume plugins of the DaemonSet holdfast-node`,
+    );
+  if (!isExecutable(join(root, file))) return failed(`${file} cannot be executed`, `chmod 0755 ${file}`);
   const { code, stdout, stderr } = await run(join(root, file), ["--version"]);
   const version = stdout.trim().replace(`${PLUGIN} `, "");
-  if (code !== 0)
-    return {
-      part,
-      state: "failed",
-      found: `${file} does not run: ${stderr.trim()}`,
-      fix: "install Holdfast again",
-    };
+  if (code !== 0) return failed(`${file} does not run: ${stderr.trim()}`, "install Holdfast again");
   if (version !== VERSION)
-    return {
-      part,
-      state: "warning",
-      found: `${file} is of version ${version}, and this command of version ${VERSION}`,
-      fix: "install the same version of both",
-    };
-  return { part, state: "ok", found: `${file}, version ${version} (${of})`, fix: "" };
+    return warning(
+      `${file} is of version ${version}, and this command of version ${VERSION}`,
+      "install the same version of both",
+    );
+  return ok(`${file}, version ${version} (${of})`);
 }
 
 /** As a container runtime would ask before an ADD. `start`: how the daemon is started. */
-async function examineWay(plugin: string, start: string): Promise<Diagnosis> {
-  const part = "plugin to daemon";
+async function examineWay(plugin: string, start: string): Promise<Diagnosis[]> {
+  const { ok, failed, unknown } = part("plugin to daemon");
   const env = { CNI_COMMAND: "STATUS", CNI_PATH: dirname(plugin) };
   const { code, stdout, stderr } = await run(plugin, [], { env, input: STATUS_CONFIG });
-  if (code === 0) return { part, state: "ok", found: "STATUS is answered: an ADD would be served", fix: "" };
+  if (code === 0) return ok("STATUS is answered: an ADD would be served");
   const { msg = stderr.trim(), details = "" } = readError(stdout);
-  if (process.getuid?.() !== 0)
-    return { part, state: "unknown", found: "only root may use the main socket", fix: AS_ROOT };
-  return {
-    part,
-    state: "failed",
-    found: `${msg}${details === "" ? "" : `: ${details}`}`,
-    fix: `start the daemon (${start}); socket in /etc/holdfast/shim.conf and in /etc/holdfast/daemon.yaml must be the same path`,
-  };
+  if (process.getuid?.() !== 0) return unknown("only root may use the main socket", AS_ROOT);
+  return failed(
+    `${msg}${details === "" ? "" : `: ${details}`}`,
+    `start the daemon (${start}); socket in /etc/holdfast/shim.conf and in /etc/holdfast/daemon.yaml must be the same path`,
+  );
 }
 
 function readError(text: string): { msg?: string; details?: string } {

@@ -73,11 +73,9 @@ export function checkDatabase(ledger: Ledger): Finding[] {
 }
 
 function damaged(problem: string): Finding {
-  return {
-    invariant: "database",
-    message: `the state database is damaged: ${problem}`,
-    hint: "stop the daemon, keep a copy of the state directory, start it again and rebuild from a backup (holdfast rebuild --from FILE)",
-  };
+  const hint =
+    "stop the daemon, keep a copy of the state directory, start it again and rebuild from a backup (holdfast rebuild --from FILE)";
+  return { invariant: "database", message: `the state database is damaged: ${problem}`, hint };
 }
 
 /** "ok", or the problem. Pages that SQLite has cached are read from the file again: it may have changed under them. */
@@ -111,11 +109,8 @@ function explainOdd(ledger: Ledger, row: AllocationRow): Finding {
     .pluck();
   const n = count.get(row.network_id, row.address) as number;
   if (n === 1) return damaged(`its index of addresses does not lead to ${name}`);
-  return {
-    invariant: "I1",
-    message: `${name} is allocated ${n} times`,
-    hint: "stop one of its users now; then rebuild the database from a backup (holdfast rebuild --from FILE)",
-  };
+  const hint = "stop one of its users now; then rebuild the database from a backup (holdfast rebuild --from FILE)";
+  return { invariant: "I1", message: `${name} is allocated ${n} times`, hint };
 }
 
 /** I2: every address that a claim publishes is allocated to it. */
@@ -128,18 +123,16 @@ function checkClaim(ledger: Ledger, claim: ClaimRow): Finding[] {
   const held = new Set(ledger.sql.boundOfClaim.all(claim.uid).map(cidrTextOf));
   for (const ip of JSON.parse(claim.ips) as string[]) {
     if (held.delete(ip)) continue;
-    findings.push({
-      invariant: "I2",
-      message: `claim ${claim.namespace}/${claim.name} publishes ${ip}, which is not allocated to it`,
-      hint: "holdfast claims -o yaml > keep.yaml, then delete and apply the claim again: its addresses are adopted if they are free",
-    });
+    const message = `claim ${claim.namespace}/${claim.name} publishes ${ip}, which is not allocated to it`;
+    const hint =
+      "holdfast claims -o yaml > keep.yaml, then delete and apply the claim again: its addresses are adopted if they are free";
+    findings.push({ invariant: "I2", message, hint });
   }
   for (const ip of held) {
-    findings.push({
-      invariant: "I3",
-      message: `${ip} is allocated to claim ${claim.namespace}/${claim.name}, which does not publish it`,
-      hint: "stop the VM, keep its claim (holdfast claims -o yaml), delete and apply it again: it adopts the addresses it publishes, the other one is freed",
-    });
+    const message = `${ip} is allocated to claim ${claim.namespace}/${claim.name}, which does not publish it`;
+    const hint =
+      "stop the VM, keep its claim (holdfast claims -o yaml), delete and apply it again: it adopts the addresses it publishes, the other one is freed";
+    findings.push({ invariant: "I3", message, hint });
   }
   return findings;
 }
@@ -155,18 +148,12 @@ function checkAttachment(ledger: Ledger, row: AttachmentRow): Finding[] {
   const held = new Set(allocationsOf(ledger, row).map(cidrTextOf));
   for (const { address } of JSON.parse(row.ips) as AnsweredAddress[]) {
     if (formatInterfaceAddress(parseInterfaceAddress(address)) !== address) {
-      findings.push({
-        invariant: "I4",
-        message: `${name} was answered ${address}, which is not in canonical form`,
-        hint: "restart the container, so that it is attached again",
-      });
+      const message = `${name} was answered ${address}, which is not in canonical form`;
+      findings.push({ invariant: "I4", message, hint: "restart the container, so that it is attached again" });
     }
     if (held.has(address)) continue;
-    findings.push({
-      invariant: "I2",
-      message: `${name} uses ${address}, which is not allocated to ${describeOwner(ownerOf(row))}`,
-      hint: "restart the container, so that it is attached again",
-    });
+    const message = `${name} uses ${address}, which is not allocated to ${describeOwner(ownerOf(row))}`;
+    findings.push({ invariant: "I2", message, hint: "restart the container, so that it is attached again" });
   }
   return findings;
 }
@@ -227,11 +214,10 @@ function checkMacs(ledger: Ledger): Finding[] {
 }
 
 export function gatewayHeld(network: string, gateway: Address, holder: string): Finding {
-  return {
-    invariant: "gateway",
-    message: `${formatAddress(gateway)} is the gateway of network ${network}, and ${holder} holds it`,
-    hint: "two hosts answer for one address: stop the holder (of a claim: delete the claim), or give the network another gateway",
-  };
+  const message = `${formatAddress(gateway)} is the gateway of network ${network}, and ${holder} holds it`;
+  const hint =
+    "two hosts answer for one address: stop the holder (of a claim: delete the claim), or give the network another gateway";
+  return { invariant: "gateway", message, hint };
 }
 
 /** I5: the pools in memory agree with the rows. */
@@ -256,25 +242,15 @@ function checkStored(
     : state === (retained ? "retained" : "allocated") || state === "outside" || state === "excluded";
   if (agrees) return [];
   const text = formatInterfaceAddress({ address, prefixLength: address.family === 4 ? 32 : 128 });
-  return [
-    {
-      invariant: "I5",
-      message: `${text} of network ${space.name} is ${cooling ? "cooling" : retained ? "retained" : "allocated"} in the database and ${state} in memory`,
-      hint: RESTART,
-    },
-  ];
+  const message = `${text} of network ${space.name} is ${cooling ? "cooling" : retained ? "retained" : "allocated"} in the database and ${state} in memory`;
+  return [{ invariant: "I5", message, hint: RESTART }];
 }
 
 function checkPool(space: NetworkSpace, pool: Pool): Finding[] {
   const { size, allocated, retained, cooling, free, excluded } = pool.counts();
   if (allocated + retained + cooling + free + excluded === size) return [];
-  return [
-    {
-      invariant: "I5",
-      message: `network ${space.name}: free ${free} + allocated ${allocated} + retained ${retained} + cooling ${cooling} + excluded ${excluded} is not its size ${size}`,
-      hint: RESTART,
-    },
-  ];
+  const message = `network ${space.name}: free ${free} + allocated ${allocated} + retained ${retained} + cooling ${cooling} + excluded ${excluded} is not its size ${size}`;
+  return [{ invariant: "I5", message, hint: RESTART }];
 }
 
 function nameOf(ledger: Ledger, row: { network_id: number }): string {

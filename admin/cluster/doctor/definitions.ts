@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { KubeApi } from "../../../kube/kube-api.ts";
 import type { Diagnosis } from "../../admin-api.ts";
+import { part } from "../../diagnosis.ts";
 import { get, unlessRefused } from "./reading.ts";
 
 const APPLY = "kubectl apply -f holdfast.yaml installs them (docs/release.md)";
@@ -48,38 +49,34 @@ const OTHERS: readonly OthersKind[] = [
 export async function examineDefinitions(api: KubeApi): Promise<Diagnosis[]> {
   const ours: Diagnosis[] = [];
   for (const name of Object.keys(SHIPPED_DEFINITIONS))
-    ours.push(...(await unlessRefused("definitions", async () => [await examineOurs(api, name)])));
+    ours.push(...(await unlessRefused("definitions", () => examineOurs(api, name))));
   const isAllWell = ours.every(({ state }) => state === "ok");
   const found: Diagnosis[] = isAllWell
-    ? [{ part: "definitions", state: "ok", found: "Holdfast's are those of this release", fix: "" }]
+    ? part("definitions").ok("Holdfast's are those of this release")
     : ours.filter(({ state }) => state !== "ok");
-  for (const kind of OTHERS) found.push(await examineOthers(api, kind));
+  for (const kind of OTHERS) found.push(...(await examineOthers(api, kind)));
   return found;
 }
 
-async function examineOurs(api: KubeApi, name: string): Promise<Diagnosis> {
-  const part = "definitions";
+async function examineOurs(api: KubeApi, name: string): Promise<Diagnosis[]> {
+  const { ok, warning, failed } = part("definitions");
   const { status, body } = await get(api, `${CRDS_PATH}/${name}`);
-  if (status === 404) return { part, state: "failed", found: `${name} is not installed`, fix: APPLY };
-  if (definitionFingerprint(body?.spec) === SHIPPED_DEFINITIONS[name])
-    return { part, state: "ok", found: name, fix: "" };
-  return {
-    part,
-    state: "warning",
-    found: `${name} is not that of this release: newer fields are dropped without a word`,
-    fix: `${APPLY}; so does helm upgrade, unless crds.install is false`,
-  };
+  if (status === 404) return failed(`${name} is not installed`, APPLY);
+  if (definitionFingerprint(body?.spec) === SHIPPED_DEFINITIONS[name]) return ok(name);
+  return warning(
+    `${name} is not that of this release: newer fields are dropped without a word`,
+    `${APPLY}; so does helm upgrade, unless crds.install is false`,
+  );
 }
 
 async function examineOthers(
   api: KubeApi,
   { api: group, resource, state, without, fix }: OthersKind,
-): Promise<Diagnosis> {
+): Promise<Diagnosis[]> {
   const { body } = await get(api, `/apis/${group}`);
   const resources: readonly { name?: string }[] = body?.resources ?? [];
-  if (resources.some(({ name }) => name === resource))
-    return { part: "definitions", state: "ok", found: `${resource} (${group})`, fix: "" };
-  return { part: "definitions", state, found: `there are no ${resource} (${group}): ${without}`, fix };
+  if (resources.some(({ name }) => name === resource)) return part("definitions").ok(`${resource} (${group})`);
+  return part("definitions")[state](`there are no ${resource} (${group}): ${without}`, fix);
 }
 
 /** Of what a definition lets objects be. The same with the server's defaults and without them. */

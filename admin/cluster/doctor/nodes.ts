@@ -1,6 +1,7 @@
 import type { KubeApi } from "../../../kube/kube-api.ts";
 import { NODES_PATH, PODS_PATH } from "../../../kube/objects.ts";
 import type { Diagnosis } from "../../admin-api.ts";
+import { part } from "../../diagnosis.ts";
 import { type Distribution, PLUGIN_DIRECTORIES } from "../../plugin-directories.ts";
 import { listObjects } from "../asking/lists.ts";
 import { labelsOf, workloadsOf } from "./workloads.ts";
@@ -29,27 +30,24 @@ export async function examineNodes(api: KubeApi): Promise<Diagnosis[]> {
   const pods = await listObjects<DaemonPod>(api, PODS_PATH, { query: labelsOf("node") });
   const volumes = daemonSet.spec?.template?.spec?.volumes ?? [];
   const directory = volumes.find(({ name }) => name === "plugins")?.hostPath?.path ?? "";
-  return [served(nodes, pods), ...directories(nodes, directory)];
+  return [...served(nodes, pods), ...directories(nodes, directory)];
 }
 
-function served(nodes: readonly Node[], pods: readonly DaemonPod[]): Diagnosis {
-  const part = "nodes";
+function served(nodes: readonly Node[], pods: readonly DaemonPod[]): Diagnosis[] {
+  const { ok, warning } = part("nodes");
   const isReady = ({ status }: DaemonPod) =>
     status?.conditions?.some(({ type, status: state }) => type === "Ready" && state === "True");
   const ready = new Set(pods.filter(isReady).map(({ spec }) => spec?.nodeName));
   const without = nodes.map(({ metadata }) => metadata.name).filter((name) => !ready.has(name));
-  if (without.length === 0)
-    return { part, state: "ok", found: `each of ${nodes.length} has a daemon that is ready`, fix: "" };
-  return {
-    part,
-    state: "warning",
-    found: `no daemon is ready on ${listed(without)}: pods there get no address of Holdfast`,
-    fix: "a nodeSelector or an affinity of the DaemonSet may leave them out; kubectl get pods -A -o wide -l app.kubernetes.io/component=node shows the others",
-  };
+  if (without.length === 0) return ok(`each of ${nodes.length} has a daemon that is ready`);
+  return warning(
+    `no daemon is ready on ${listed(without)}: pods there get no address of Holdfast`,
+    "a nodeSelector or an affinity of the DaemonSet may leave them out; kubectl get pods -A -o wide -l app.kubernetes.io/component=node shows the others",
+  );
 }
 
 function directories(nodes: readonly Node[], directory: string): Diagnosis[] {
-  const part = "plugin directory";
+  const { ok, failed } = part("plugin directory");
   const elsewhere = new Map<string, string[]>();
   for (const node of nodes) {
     const distribution = distributionOf(node);
@@ -59,14 +57,12 @@ function directories(nodes: readonly Node[], directory: string): Diagnosis[] {
     const key = `${distribution} looks for plugins in ${expected[0]}`;
     elsewhere.set(key, [...(elsewhere.get(key) ?? []), node.metadata.name]);
   }
-  if (elsewhere.size === 0) return [{ part, state: "ok", found: directory, fix: "" }];
-  return [...elsewhere].map(
-    ([why, names]): Diagnosis => ({
-      part,
-      state: "failed",
-      found: `the DaemonSet installs into ${directory}, but on ${listed(names)} ${why}`,
-      fix: "set the hostPath of the DaemonSet's volume plugins (docs/kubernetes.md, Distributions)",
-    }),
+  if (elsewhere.size === 0) return ok(directory);
+  return [...elsewhere].flatMap(([why, names]) =>
+    failed(
+      `the DaemonSet installs into ${directory}, but on ${listed(names)} ${why}`,
+      "set the hostPath of the DaemonSet's volume plugins (docs/kubernetes.md, Distributions)",
+    ),
   );
 }
 

@@ -1,5 +1,6 @@
 import type { KubeApi } from "../../../kube/kube-api.ts";
 import type { Diagnosis } from "../../admin-api.ts";
+import { part } from "../../diagnosis.ts";
 import { get } from "./reading.ts";
 
 /** The oldest that the tests run against. */
@@ -11,34 +12,26 @@ const SKEW_SECONDS_MAX = 5;
 
 export async function examineServer(api: KubeApi): Promise<Diagnosis[]> {
   const { body, serverMs } = await get(api, "/version");
-  return [versionOf(String(body?.gitVersion ?? "unknown")), skewOf(api, serverMs)];
+  return [...versionOf(String(body?.gitVersion ?? "unknown")), ...skewOf(api, serverMs)];
 }
 
-function versionOf(version: string): Diagnosis {
-  const part = "API server";
+function versionOf(version: string): Diagnosis[] {
+  const { ok, warning } = part("API server");
   const [, minor] = /^v1\.(\d+)/.exec(version) ?? [];
   if (minor === undefined || Number(minor) < MINOR_MIN)
-    return {
-      part,
-      state: "warning",
-      found: `Kubernetes ${version}`,
-      fix: `Holdfast is tested with 1.${MINOR_MIN} and later`,
-    };
+    return warning(`Kubernetes ${version}`, `Holdfast is tested with 1.${MINOR_MIN} and later`);
   const policies = Number(minor) < MINOR_WITH_POLICIES ? `; admission policies need 1.${MINOR_WITH_POLICIES}` : "";
-  return { part, state: "ok", found: `Kubernetes ${version}${policies}`, fix: "" };
+  return ok(`Kubernetes ${version}${policies}`);
 }
 
-function skewOf(api: KubeApi, serverMs: number | null): Diagnosis {
-  const part = "clocks";
-  if (serverMs === null) return { part, state: "unknown", found: "the API server sends no time", fix: "" };
+function skewOf(api: KubeApi, serverMs: number | null): Diagnosis[] {
+  const { ok, warning, unknown } = part("clocks");
+  if (serverMs === null) return unknown("the API server sends no time");
   // The server's Date header has whole seconds.
   const seconds = Math.round((api.clock.wallMs() - serverMs) / 1_000);
-  if (Math.abs(seconds) <= SKEW_SECONDS_MAX)
-    return { part, state: "ok", found: "this machine's and the API server's agree", fix: "" };
-  return {
-    part,
-    state: "warning",
-    found: `this machine's is ${Math.abs(seconds)} s ${seconds > 0 ? "ahead of" : "behind"} the API server's: ages are shown wrong; addresses are not affected`,
-    fix: "synchronise both by NTP",
-  };
+  if (Math.abs(seconds) <= SKEW_SECONDS_MAX) return ok("this machine's and the API server's agree");
+  return warning(
+    `this machine's is ${Math.abs(seconds)} s ${seconds > 0 ? "ahead of" : "behind"} the API server's: ages are shown wrong; addresses are not affected`,
+    "synchronise both by NTP",
+  );
 }

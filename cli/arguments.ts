@@ -53,3 +53,12 @@ export function withNamespaces(command: Command, what: string): Command {
         command.error("error: -n is one namespace and -A all of them: give one of both");
     });
 }
+
+/** `-f`, repeatable. */
+export function withFiles(command: Command): Command {
+  return command.option(
+    "-f, --filename <file>",
+    "YAML or JSON manifests: a file, a directory of them, or - for standard input; may be given again",
+    (path: string, before: string[] | undefined) => [...(before ?? []), path],
+  );
+}

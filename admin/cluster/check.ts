@@ -9,10 +9,16 @@ import type { CheckReport } from "../admin-api.ts";
 import { checkClaims, checkPods } from "./check-holders.ts";
 import { checkMachines } from "./check-machines.ts";
 import { checkNames } from "./check-names.ts";
-import { checkCounts, checkDeletions, checkGateways, checkImports, checkOwners } from "./check-networks.ts";
+import {
+  checkCounts,
+  checkDeletions,
+  checkGateways,
+  checkImports,
+  checkOwners,
+  checkRecovery,
+} from "./check-networks.ts";
 import { checkPolicies } from "./check-policies.ts";
 import { checkReasons } from "./check-reasons.ts";
-import { checkRecovery } from "./check-recovery.ts";
 import { checkWhereabouts } from "./check-whereabouts.ts";
 import { formerHoldersIn } from "./former-holders.ts";
 import { Grace } from "./grace.ts";

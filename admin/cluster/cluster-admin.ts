@@ -2,9 +2,9 @@
  * admin/cluster/: what a daemon answers from its store, answered from the objects of a cluster
  *
  *   main             the entry of the bundle that the command line loads
- *   cluster-admin    the AdminApi; cluster-identity: who is behind an address
+ *   cluster-admin    the AdminApi, with who is behind an address and who had it
  *   asking/          the API server, lists of its objects, and why it does not answer
- *   snapshot         lists and reads; network-views, udn-networks, history: what they show
+ *   snapshot         lists and reads; network-views, udn-networks: what they show
  *   former-holders   whoever has addresses as a former definition gave them
  *   check            all checks; check-*: one kind of finding each; grace: what is too young to be reported
  *   release-moved, owner-chain   machines of Cluster API
@@ -13,21 +13,28 @@
  */
 
 import { AllocationClient } from "../../allocations/allocation-client.ts";
+import { addressOf, isSound } from "../../allocations/allocation-object.ts";
 import type { AllocationFilter, ClaimFilter, PageRequest } from "../../allocations/filter.ts";
 import { matches } from "../../allocations/filter.ts";
 import type { AllocationView, Page } from "../../allocations/records.ts";
 import { listFromApi, viewOf } from "../../allocations/views.ts";
 import { askedByClaim } from "../../claims/asked-by-claim.ts";
 import { PodDirectory } from "../../claims/pod-directory.ts";
-import type { IdentityQuery } from "../../identity/query.ts";
-import type { IdentityAnswer } from "../../identity/wire.ts";
-import type { Address } from "../../ipam/space/address.ts";
+import { answerFrom } from "../../identity/allocation-source.ts";
+import type { NetworkFacts } from "../../identity/compose.ts";
+import type { Holding } from "../../identity/holding.ts";
+import type { IdentityQuery, IdentityQuestion } from "../../identity/query.ts";
+import { ClusterIdentities } from "../../identity/sources/cluster.ts";
+import { ClusterVms } from "../../identity/sources/cluster-vms.ts";
+import type { IdentityAnswer, IdentityVm } from "../../identity/wire.ts";
+import { type Address, compareAddresses, sameAddress } from "../../ipam/space/address.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
-import { CLAIMS_PATH, namespacedPath } from "../../kube/objects.ts";
+import { CLAIMS_PATH, type IPAllocation, namespacedPath } from "../../kube/objects.ts";
 import { DEFAULT_NAMESPACE } from "../../kube/views/claim-reference.ts";
 import { VMS_PATH } from "../../kube/views/tenant-objects.ts";
 import { type MovedNetwork, moveNetwork } from "../../networks/record-owner.ts";
 import { invalid } from "../../platform/api-query.ts";
+import { parseTime } from "../../platform/time.ts";
 import { releaseInKubernetes } from "../../store/cluster/release.ts";
 import type { ImportReport, ImportRequest } from "../../store/host-local/report.ts";
 import type { ClaimManifest } from "../../store/manifests.ts";
@@ -51,19 +58,17 @@ import type {
 } from "../admin-api.ts";
 import { freeAddresses } from "../free-addresses.ts";
 import { planObject } from "../plan.ts";
-import { allocationsAt } from "./allocations-at.ts";
+import { ClusterProblem } from "./asking/cluster-problem.ts";
 import { ifPermitted, listObjects } from "./asking/lists.ts";
 import { type ClusterCheck, checkCluster } from "./check.ts";
-import { identityInCluster } from "./cluster-identity.ts";
 import { examineCluster } from "./doctor/doctor.ts";
 import { formerHoldersIn } from "./former-holders.ts";
-import { clusterHistory } from "./history.ts";
 import { importCluster } from "./import-report.ts";
 import { clusterNetworks, poolsOfNetwork } from "./network-views.ts";
 import { ownerChains } from "./owner-chain.ts";
 import { planSpaces } from "./plan-spaces.ts";
 import { releaseMoved } from "./release-moved.ts";
-import { readAllocations, readDefinitions, readSnapshot } from "./snapshot.ts";
+import { allocationsAt, networksKnown, readAllocations, readDefinitions, readSnapshot } from "./snapshot.ts";
 import { udnNetworks } from "./udn-networks.ts";
 
 /** Younger findings are not reported by default, seconds: longer than a controller needs. */
@@ -247,4 +252,69 @@ export class ClusterAdmin implements ClusterAdminApi {
       invalid("dataDir", dataDir, "host-local's directories are read on nodes without a cluster only; leave it out");
     return importCluster(this.#api, { ...(network === undefined ? {} : { network }), dryRun });
   }
+}
+
+async function identityInCluster(api: KubeApi, question: IdentityQuestion): Promise<IdentityAnswer> {
+  const definitions = await readDefinitions(api);
+  const { catalog } = definitions;
+  const pods = new PodDirectory(api, () => undefined);
+  const facts: NetworkFacts = {
+    definition: (network) => catalog.definitionOf(network)?.definition,
+    dns: ({ dns }) => dns,
+    mtu: () => null,
+    mac: () => null,
+    asked: (pod, interfaceName) => pods.askedOn(pod, interfaceName),
+    routes: ({ routes }) => routes,
+  };
+  const vms = new ClusterVms(api, pods, { readsVms: true });
+  const source = new ClusterIdentities({ api, facts, vms, networks: () => networksKnown(definitions) });
+  return answerFrom({ find: (one) => source.find(one), vm: (found) => vmOrRecorded(source, found) }, question, facts);
+}
+
+/** Without permission to read pods and VMs, or where KubeVirt is gone, the answer comes from the allocations alone. */
+async function vmOrRecorded(source: ClusterIdentities, holdings: readonly Holding[]): Promise<IdentityVm | null> {
+  try {
+    return await source.vm(holdings);
+  } catch (error) {
+    if (!(error instanceof ClusterProblem && error.kind === "refused")) throw error;
+    const recorded = holdings.find(({ vm }) => vm !== null);
+    if (!recorded?.vm) return null;
+    return { namespace: recorded.owner.namespace, ...recorded.vm, vmiUid: null, firmwareUuid: null };
+  }
+}
+
+/** Who has an address and uses it, and the former holders of cooling ones. The newest first. */
+function clusterHistory(
+  allocations: readonly IPAllocation[],
+  { network, address, namespace, limit }: HistoryWant,
+): PastPeriod[] {
+  return allocations
+    .filter(isSound)
+    .filter(({ spec }) => network === undefined || spec.network === network)
+    .filter((object) => address === undefined || sameAddress(addressOf(object), address))
+    .sort((a, b) => compareAddresses(addressOf(a), addressOf(b)))
+    .flatMap(periodsOf)
+    .filter(({ owner, pod }) => namespace === undefined || [owner.namespace, pod?.namespace].includes(namespace))
+    .sort((a, b) => timeOf(b) - timeOf(a))
+    .slice(0, limit);
+}
+
+function periodsOf(object: IPAllocation): PastPeriod[] {
+  const { network, address, owner, state, since, attachments } = viewOf(object);
+  const held = { network, address, owner, containerID: null, interface: null, pod: null };
+  if (state === "Cooling") return [{ ...held, node: "", from: null, until: since, endedBy: "released" }];
+  if (state === "Retained") return [{ ...held, node: "", from: null, until: since, endedBy: "claim deleted" }];
+  const uses = attachments.map(({ containerID, interface: name, pod, node, since: from }) => ({
+    ...{ network, address, owner, containerID, interface: name, pod, node },
+    ...{ from, until: null, endedBy: null },
+  }));
+  // A pod or container holds by using; a claim also without. Imported addresses have no use yet.
+  if (owner.kind !== "claim" && uses.length > 0) return uses;
+  const node = object.status?.node ?? "";
+  return [...uses, { ...held, node, from: since, until: null, endedBy: null }];
+}
+
+/** ms; an unreadable time is old. */
+function timeOf({ from, until }: PastPeriod): number {
+  return parseTime(from ?? until ?? "") || 0;
 }

@@ -7,8 +7,8 @@ import { ObjectClient } from "../../kube/object-client.ts";
 import type { AllocationOwner, OwnerReference } from "../../kube/objects.ts";
 import { MalformedObjectError, readOwners } from "../../kube/views/object-metadata.ts";
 import type { OwnerChain, OwnerLink, OwnersQuestion } from "../admin-api.ts";
-import { allocationsAt } from "./allocations-at.ts";
 import { ClusterProblem } from "./asking/cluster-problem.ts";
+import { allocationsAt } from "./snapshot.ts";
 
 /** Longer than any chain from a claim to its cluster; ends one that goes in a circle. */
 const LINKS_MAX = 10;

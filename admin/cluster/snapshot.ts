@@ -1,3 +1,4 @@
+import { allocationsAt as allocationsIn } from "../../allocations/allocations-at.ts";
 import { fromAllocationOwner } from "../../allocations/owners.ts";
 import {
   type CachedAllocation,
@@ -228,4 +229,20 @@ function snapshotPod(object: unknown): SnapshotPod {
   const view = projectPod(object, { addresses: true });
   const { deletionTimestamp, lacksSandbox } = view;
   return { ...sweptPod(view), beingDeleted: deletionTimestamp !== null, lacksSandbox };
+}
+
+/** Who has an address of any network; `network`: only there. Throws ApiAway. */
+export async function allocationsAt(
+  api: KubeApi,
+  address: Address,
+  network: string | undefined,
+): Promise<IPAllocation[]> {
+  return allocationsIn(api, address, network === undefined ? networksKnown(await readDefinitions(api)) : [network]);
+}
+
+/** Those that are defined, and those that were: their objects stay while anybody has an address of them. */
+export function networksKnown({ catalog, networks }: Definitions): string[] {
+  const recorded = [...networks.values()].map(({ spec }) => spec?.network);
+  const all = new Set([...catalog.networks(), ...recorded.filter((one) => typeof one === "string")]);
+  return [...all].sort();
 }

@@ -13,9 +13,8 @@
 import type { Command } from "commander";
 import { USE_KUBECTL } from "../../admin/elsewhere.ts";
 import type { Clock } from "../../platform/time.ts";
-import { splitName } from "../arguments.ts";
+import { splitName, withFiles } from "../arguments.ts";
 import { nodeClientOf } from "../choose-client.ts";
-import { withFiles } from "../file-option.ts";
 import { count } from "../human.ts";
 import { contentOfFiles, isContentKind } from "../manifests/content-files.ts";
 import { type Placed, readManifests, refuseObject, rehearse, resultName, sendManifests } from "../manifests/run.ts";

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Command } from "commander";
 import type { Clock } from "../../platform/time.ts";
-import { withFiles } from "../file-option.ts";
+import { withFiles } from "../arguments.ts";
 import { loadBundle } from "../load-bundle.ts";
 import { readManifests } from "../manifests/run.ts";
 import { print, printError } from "../terminal.ts";

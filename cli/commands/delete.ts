@@ -2,12 +2,10 @@ import type { Command } from "commander";
 import { USE_KUBECTL } from "../../admin/elsewhere.ts";
 import type { AllocationView, NetworkView } from "../../allocations/records.ts";
 import type { Clock } from "../../platform/time.ts";
-import { splitName } from "../arguments.ts";
-import { confirm } from "../ask.ts";
+import { splitName, withFiles } from "../arguments.ts";
 import { nodeClientOf } from "../choose-client.ts";
 import type { Client } from "../client.ts";
 import { CommandError, EXIT } from "../failure.ts";
-import { withFiles } from "../file-option.ts";
 import { podName, shortContainerId } from "../holder.ts";
 import { count } from "../human.ts";
 import { CONTENT_KINDS, isContentKind } from "../manifests/content-files.ts";
@@ -22,7 +20,7 @@ import {
   sendManifests,
 } from "../manifests/run.ts";
 import { allAllocations } from "../pages.ts";
-import { print, printable } from "../terminal.ts";
+import { errors, print, printable } from "../terminal.ts";
 
 interface DeleteOptions {
   readonly filename?: string[];
@@ -184,4 +182,26 @@ function usersText(held: readonly AllocationView[]): string {
   return printable(
     `in use by ${ends.join(" and ") || "its last attachment"}; it goes with its addresses (${addresses}) when that ends`,
   );
+}
+
+/**
+ * Asks on a terminal whether to go on. Without one nobody could answer: refused with the hint `--yes`, so that a script
+ * neither waits for ever nor takes what it did not mean (docs/decisions/0061).
+ */
+async function confirm(what: readonly string[]): Promise<void> {
+  const text = what.map((line) => `${printable(line)}\n`).join("");
+  if (!process.stdin.isTTY || !process.stderr.isTTY) {
+    throw new CommandError(`nothing is deleted: ${what.join("; ")}`, {
+      hint: "with --yes it is deleted without a question",
+    });
+  }
+  errors().write(text);
+  const { createInterface } = await import("node:readline/promises");
+  const lines = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const answer = await lines.question("Delete? [y/N] ");
+    if (!/^y(es)?$/i.test(answer.trim())) throw new CommandError("nothing is deleted");
+  } finally {
+    lines.close();
+  }
 }

@@ -1,9 +1,9 @@
 import type { Command } from "commander";
 import type { PlanItem } from "../../admin/admin-api.ts";
 import type { Clock } from "../../platform/time.ts";
+import { withFiles } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
 import { EXIT } from "../failure.ts";
-import { withFiles } from "../file-option.ts";
 import { inBatches, type Placed, readManifests } from "../manifests/run.ts";
 import { formatOf, isTable, printList, withList } from "../output.ts";
 import { note } from "../terminal.ts";

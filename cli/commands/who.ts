@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { OwnerChain, OwnerLink, PastPeriod } from "../../admin/admin-api.ts";
 import type { AllocationView } from "../../allocations/records.ts";
-import type { IdentityAnswer } from "../../identity/wire.ts";
+import type { IdentityAnswer, IdentityInterface, IdentityPod } from "../../identity/wire.ts";
 import { isMachine } from "../../ipam/owner.ts";
 import type { PlaceKind } from "../../ipam/place-of-address.ts";
 import { COOLDOWN_SECONDS_DEFAULT } from "../../ipam/space/rest.ts";
@@ -11,9 +11,9 @@ import { addressArgument } from "../arguments.ts";
 import { clientOf } from "../choose-client.ts";
 import type { Client, Query } from "../client.ts";
 import { CommandError, EXIT } from "../failure.ts";
-import { shortHolder } from "../holder.ts";
+import type { Column } from "../formats/table.ts";
+import { distinct, shortContainerId, shortHolder } from "../holder.ts";
 import { formatAge } from "../human.ts";
-import { identityColumns, rowsOf } from "../identity-columns.ts";
 import { refuseUnknownNetwork } from "../known-names.ts";
 import { formatOf, isDocument, isTable, printDocument, printList, withList } from "../output.ts";
 import { allAllocations } from "../pages.ts";
@@ -206,4 +206,50 @@ function endOf({ until }: PastPeriod): string {
 function lastHolderText({ network, owner, until, endedBy }: PastPeriod, nowMs: number): string {
   const end = until === null ? "" : `, until ${formatAge(until, nowMs)} ago (${endedBy ?? "unknown"})`;
   return printable(`last holder: ${shortHolder(owner)} on network ${network}${end}`);
+}
+
+interface IdentityRow {
+  readonly answer: IdentityAnswer;
+  readonly interface: IdentityInterface;
+}
+
+function rowsOf(answers: readonly IdentityAnswer[]): IdentityRow[] {
+  return answers.flatMap((answer) => answer.identity.interfaces.map((one) => ({ answer, interface: one })));
+}
+
+/** The columns of an identity in `who`, one line per interface. */
+function identityColumns(rows: readonly IdentityRow[]): Column<IdentityRow>[] {
+  const isAsked = rows.some((row) => row.interface.asked !== undefined);
+  const asked: Column<IdentityRow> = {
+    header: "ASKED FOR",
+    cell: (row) => row.interface.asked?.join(",") ?? "",
+  };
+  const vm = ({ answer }: IdentityRow) => answer.identity.vm;
+  const pods = ({ answer }: IdentityRow) => answer.identity.pods;
+  return [
+    { header: "NETWORK", cell: (row) => row.interface.network },
+    { header: "INTERFACE", cell: (row) => row.interface.interface ?? "" },
+    { header: "ADDRESSES", cell: (row) => row.interface.addresses.map(({ address }) => address).join(",") },
+    ...(isAsked ? [asked] : []),
+    { header: "CLAIM", cell: (row) => row.interface.claim ?? "" },
+    { header: "VM", cell: (row) => nameOf(vm(row)) },
+    { header: "USED BY", only: "table", cell: (row) => distinct(pods(row).map(userOf)) },
+    { header: "POD", only: "wide", cell: (row) => distinct(pods(row).flatMap((one) => nameOf(one) || [])) },
+    { header: "CONTAINER", only: "wide", cell: (row) => distinct(pods(row).map((one) => one.containerID)) },
+    { header: "NODE", cell: (row) => distinct(pods(row).map(({ node }) => node)) },
+    { header: "MAC", only: "wide", cell: (row) => row.interface.mac ?? "" },
+    { header: "VM UID", only: "wide", cell: (row) => vm(row)?.uid ?? "" },
+    { header: "VMI UID", only: "wide", cell: (row) => vm(row)?.vmiUid ?? "" },
+    { header: "FIRMWARE UUID", only: "wide", cell: (row) => vm(row)?.firmwareUuid ?? "" },
+    { header: "STATE", cell: ({ answer }) => answer.identity.state },
+  ];
+}
+
+function userOf(pod: IdentityPod): string {
+  const name = nameOf(pod);
+  return name === "" ? `container ${shortContainerId(pod.containerID)}` : `pod ${name}`;
+}
+
+function nameOf(object: { readonly namespace: string | null; readonly name: string | null } | null): string {
+  return object?.name ? `${object.namespace}/${object.name}` : "";
 }

@@ -1,6 +1,5 @@
 import { Composer, type CST, type Document, isMap, isSeq, LineCounter, Parser, type YAMLError } from "yaml";
 import { isTooDeep, JSON_LEVELS_MAX, TOO_DEEP } from "../../ipam/definition/bounded-json.ts";
-import { isNestedDeeper } from "./levels.ts";
 import { DocumentFault, plainValue } from "./plain-value.ts";
 
 /** One Kubernetes object of a file, and its position. */
@@ -93,4 +92,24 @@ function openList(
     const node = nodes[index] as { range?: readonly [number, number, number] } | null | undefined;
     return { object: item, offset: node?.range?.[0] ?? contents?.range[0] ?? 0 };
   });
+}
+
+/**
+ * Whether a document of YAML is nested deeper than so many levels. Asked before it is composed, which recurses:
+ * thousands of brackets would overflow the stack.
+ */
+function isNestedDeeper(document: CST.Token, levelsMax: number): boolean {
+  const open: { readonly token: CST.Token | null | undefined; readonly level: number }[] = [
+    { token: document, level: 0 },
+  ];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const { token, level } = next;
+    if (token == null) continue;
+    if (level > levelsMax) return true;
+    if (token.type === "document") open.push({ token: token.value, level });
+    else if ("items" in token)
+      for (const { key, value } of token.items as CST.CollectionItem[])
+        open.push({ token: key, level: level + 1 }, { token: value, level: level + 1 });
+  }
+  return false;
 }

@@ -1,7 +1,6 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { ClusterProblem } from "../../admin/cluster/asking/cluster-problem.ts";
-import { checkPolicies } from "../../admin/cluster/check-policies.ts";
-import { policyFingerprint, SHIPPED_POLICIES } from "../../admin/cluster/shipped-policies.ts";
+import { checkPolicies, policyFingerprint, SHIPPED_POLICIES } from "../../admin/cluster/check-policies.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import { PODS_PATH } from "../../kube/objects.ts";
 import { policyDefinitions } from "../harness/absent-kinds.ts";

@@ -3,7 +3,6 @@ import { placeOfAddress } from "../ipam/place-of-address.ts";
 import type { Address } from "../ipam/space/address.ts";
 import type { AddressPlace } from "./admin-api.ts";
 
-/** What an address is on each network that has it. */
 export function placesOn(
   definitions: readonly (NetworkDefinition | null | undefined)[],
   address: Address,

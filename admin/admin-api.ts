@@ -32,7 +32,6 @@ export interface ReleaseMovedWant {
   readonly cluster: { readonly namespace: string; readonly name: string };
   /** Also while the Cluster is here, and where nothing serves the kind of its machines' claims any more. */
   readonly force: boolean;
-  /** Only tells what would be released. */
   readonly dryRun: boolean;
 }
 
@@ -56,7 +55,6 @@ export interface AddressPlace {
   readonly subnet: string;
 }
 
-/** How a daemon is. */
 export interface NodeStatus {
   readonly version: string;
   readonly node: string;
@@ -76,9 +74,7 @@ export interface OwnersQuestion {
   readonly network: string | undefined;
 }
 
-/**
- * An object on the way from a machine's claim to its cluster. `not-read`: its kind is not known, or may not be read.
- */
+/** `not-read`: its kind is not known, or may not be read. */
 export interface OwnerLink {
   readonly kind: string;
   readonly namespace: string;
@@ -95,7 +91,6 @@ export interface OwnerChain {
   readonly owners: readonly OwnerLink[];
 }
 
-/** One thing that an installation needs, as `holdfast doctor` found it. */
 export interface Diagnosis {
   /** What was examined, in a word or two. */
   readonly part: string;
@@ -124,7 +119,6 @@ export interface FreeAddresses {
   readonly ranges: readonly FreeRange[];
 }
 
-/** One address that a VM asks for. */
 export interface PlanItem {
   /** `namespace/name` */
   readonly vm: string;
@@ -144,7 +138,6 @@ export type PlanWant =
   | { readonly objects: readonly unknown[]; readonly namespace: string }
   | { readonly objects: null; readonly namespace: string | null };
 
-/** A network with fields that only a cluster has. */
 export interface NetworkWithClaims extends NetworkView {
   /** Whether the addresses from before Holdfast are recorded; none is allocated before. Absent: not known here. */
   readonly imported?: boolean;
@@ -154,7 +147,6 @@ export interface NetworkWithClaims extends NetworkView {
 export type PastPeriod = Omit<HistoryView, "from"> & { readonly from: string | null };
 
 export interface CheckReport {
-  /** Empty when all is well. */
   readonly findings: readonly Finding[];
   /** What an operator should know, and may want so. */
   readonly notes?: readonly string[];
@@ -166,10 +158,8 @@ export type CheckedCounts = Readonly<Record<"allocations" | "attachments" | "net
   readonly claims?: number;
 };
 
-/** The released addresses and their former holder. */
 export type Released = Omit<Extract<ReleaseOutcome, { kind: "released" }>, "kind">;
 
-/** The outcome for one object of a manifest. */
 export type AppliedResult = { readonly kind: string; readonly namespace: string; readonly name: string } & (
   | { readonly action: ApplyAction | "deleted" | "terminating"; readonly note?: string }
   | { readonly error: { readonly code: string; readonly message: string; readonly hint: string } }
@@ -234,10 +224,7 @@ export interface NodeAdminApi extends AdminApi {
   content(): Promise<readonly ContentView[]>;
   /** null: there is no such claim. */
   deleteClaim(namespace: string, name: string): Promise<DeletedClaim | null>;
-  /**
-   * `directory`: device and inode of the path's directory as the operator sees it; null: not given. Resolves with the
-   * size, bytes.
-   */
+  /** `directory`: device and inode as the operator sees it; null: not given. Resolves with the size, bytes. */
   backup(path: string, directory: string | null): Promise<number>;
   /** Whether the state can tell which containers run, and a backup be compared with it. */
   readonly isComparable: boolean;

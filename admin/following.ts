@@ -1,7 +1,6 @@
 import type { AllocationView } from "../allocations/records.ts";
 import type { NetworkWithClaims } from "./admin-api.ts";
 
-/** Why a source does not answer. */
 export interface Problem {
   readonly message: string;
   readonly hint: string;

@@ -4,10 +4,7 @@ import { freeRange } from "../ipam/space/free-space.ts";
 import type { Pool } from "../ipam/space/pool.ts";
 import type { FreeAddresses, FreeWant } from "./admin-api.ts";
 
-/**
- * The answer about a network, whose pools have no cool-down that is over; undefined: there is no such network. Throws
- * RefusalError NOT_FOUND that names network or subnet.
- */
+/** `pools`: no cool-down is over; undefined: no such network. Throws RefusalError NOT_FOUND of network or subnet. */
 export function freeAddresses(
   network: string,
   { count, within }: FreeWant,

@@ -4,9 +4,7 @@ import type { ReaderQueue } from "../platform/listeners/reader-queue.ts";
 import type { NodeAdminApi } from "./admin-api.ts";
 import { type AdminRoute, answerRoute, isForReaders, mayWait, ROUTES } from "./routes.ts";
 
-/**
- * The admin API on a daemon's socket (everything but `/cni`). Errors are thrown as RefusalError and sent by the server.
- */
+/** Everything but `/cni` on a daemon's socket. Errors are thrown as RefusalError and sent by the server. */
 export function addAdminRoutes(server: FastifyInstance, api: NodeAdminApi, readers: ReaderQueue): void {
   for (const route of ROUTES) addRoute(server, route, api, readers);
 }
@@ -34,10 +32,7 @@ async function refused({ method, path }: AdminRoute): Promise<never> {
   throw new RefusalError(refuse("READ_ONLY", { request: `${method} ${path}` }));
 }
 
-/**
- * What only reads waits for its turn among the readers of this server. `read`: bodies are texts, which are read in that
- * turn.
- */
+/** What only reads waits for its turn among this server's readers. `read`: bodies are texts, read in that turn. */
 function addRoute(
   server: FastifyInstance,
   route: AdminRoute,

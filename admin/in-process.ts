@@ -3,12 +3,10 @@ import type { ClusterAdminApi, NodeAdminApi } from "./admin-api.ts";
 import type { Method } from "./answers.ts";
 import { answerRoute, ROUTES } from "./routes.ts";
 
-/** A request in the form of one on a daemon's socket. */
 export interface InProcessRequest {
   readonly method: Method;
   readonly path: string;
   readonly query: Readonly<Record<string, string | undefined>>;
-  /** null: none. */
   readonly body: object | null;
 }
 

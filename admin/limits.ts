@@ -1,4 +1,3 @@
-/** Items in one answer by default. */
 export const ITEMS_DEFAULT = 500;
 /** Items in one answer at most: some 3 MB of allocations with one attachment each. */
 export const ITEMS_MAX = 5_000;

@@ -65,10 +65,7 @@ function noteOn(metadata: NetworkMetadata | null): string | null {
   return "metadata.tokens is required: of cloud-init only the Ec2 source in a VM that looks like one of AWS asks for a token; others get nothing (docs/metadata.md, Tokens)";
 }
 
-/**
- * The two manifests of one object, without what nobody wrote: of a Secret or ConfigMap the sizes and sums of its
- * values.
- */
+/** Without what nobody wrote: of a Secret or ConfigMap the sizes and sums of its values. */
 export function manifestsBeside(
   { manifests }: Pick<ManifestParts, "manifests">,
   object: unknown,
@@ -119,10 +116,7 @@ export async function deleteObject(
   }
 }
 
-/**
- * The result of an applied claim with a note on content that it names and its guest would not get. Call it when
- * everything that is applied together is there.
- */
+/** With a note on content that it names and its guest would not get. Call it when all applied together is there. */
 export function withContentNote(
   { manifests }: Pick<ManifestParts, "manifests">,
   object: unknown,
@@ -144,7 +138,7 @@ function errorOf(error: unknown): { code: string; message: string; hint: string 
   return { code, message, hint };
 }
 
-/** The name of an object for the answer, however invalid the rest of it is. */
+/** However invalid the rest of it is. */
 function named(object: unknown): { kind: string; namespace: string; name: string } {
   const { kind, metadata } = (object ?? {}) as {
     kind?: unknown;

@@ -56,17 +56,14 @@ const OBJECTS_AT_ONCE = 50;
 export interface NodeAdminParts extends ManifestParts, NodeCheckParts {
   readonly store: AdminStore;
   readonly version: string;
-  /** Name of the node. */
   readonly node: string;
-  /** Since when this daemon runs, RFC 3339. */
+  /** RFC 3339. */
   readonly since: string;
   readonly identity: IdentityService;
-  /** Releases that the Kubernetes API has not received yet. */
   outstanding(): number;
   rebuild(backup: string | null, replace: boolean): Promise<void>;
 }
 
-/** What a daemon answers, from its store. */
 export class NodeAdmin implements NodeAdminApi {
   readonly kind = "node";
   readonly version: string;
@@ -279,9 +276,8 @@ async function inOrder(
 }
 
 /**
- * Refuses a directory that is another one here than where the operator is: under PrivateTmp= /tmp belongs to the unit,
- * and a container has a file system of its own. `directory` is device and inode as the operator's side sees them; null:
- * not given.
+ * Refuses one that is another here than where the operator is: under PrivateTmp= /tmp belongs to the unit, and a
+ * container has a file system of its own. `directory`: device and inode as the operator sees them; null: not given.
  */
 function refuseOtherDirectory(path: string, directory: string | null): void {
   if (directory === null) return;

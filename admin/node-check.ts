@@ -7,13 +7,12 @@ export interface NodeCheckParts {
   readonly resolverFiles: ResolverFiles;
   notReady(): string | null;
   spool(): { readonly waiting: number; readonly bad: number };
-  /** What an operator should know, and may want so, besides what the store knows. */
+  /** Besides what the store knows. */
   notes(): string[];
-  /** Findings about the daemon itself, besides its store. */
+  /** About the daemon itself. */
   findings(): Promise<Finding[]> | Finding[];
 }
 
-/** All findings of a node. */
 export async function checkNode(parts: NodeCheckParts): Promise<Finding[]> {
   const { store, resolverFiles } = parts;
   const resolvers = await checkResolverFiles(store, resolverFiles);

@@ -12,7 +12,6 @@ import { MalformedObjectError } from "../kube/views/object-metadata.ts";
 import { type PlannedNetwork, type PlannedVm, projectPlannedVm } from "../kube/views/planned-vm.ts";
 import type { PlanItem } from "./admin-api.ts";
 
-/** A network as it is now. */
 export interface PlanSpace {
   readonly definition: NetworkDefinition;
   readonly pools: readonly Pool[];
@@ -26,10 +25,7 @@ export interface PlanSpace {
 /** `not-ours`: another IPAM plugin's, or none's. */
 export type SpaceOfNad = PlanSpace | { readonly state: "not-ours" | "refused"; readonly message: string };
 
-/**
- * What becomes of everything that a VM asks for; of an object that is no VM: nothing. Never throws because of the
- * object.
- */
+/** Of an object that is no VM: nothing. Never throws because of the object. */
 export async function planObject(
   object: unknown,
   namespace: string,

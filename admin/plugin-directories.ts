@@ -1,9 +1,7 @@
 /** Where container runtimes look for CNI plugins where nobody says otherwise. */
 export const PLUGIN_DIRECTORY = "/opt/cni/bin";
 
-/**
- * The distributions' documented defaults (docs/kubernetes.md, Distributions); the first is that of present releases.
- */
+/** Documented defaults (docs/kubernetes.md, Distributions); the first is that of present releases. */
 export const PLUGIN_DIRECTORIES = {
   k3s: ["/var/lib/rancher/k3s/data/cni", "/var/lib/rancher/k3s/data/current/bin"],
   RKE2: [PLUGIN_DIRECTORY],

@@ -136,7 +136,6 @@ export function mayWait({ path }: AdminRoute): boolean {
   return path === "/v1/check" || path === "/v1/identity";
 }
 
-/** The answer of a node or a cluster to a request that matches the route. */
 export async function answerRoute(
   { method, path, node, cluster, elsewhere }: AdminRoute,
   api: NodeAdminApi | ClusterAdminApi,

@@ -19,7 +19,6 @@ function fullState({ state, retainedUntil }: AllocationView): string {
   return retainedUntil === undefined ? state : `${state} until ${retainedUntil}`;
 }
 
-/** The columns of one allocation in `list`, `show` and `who`. */
 export function allocationColumns(nowMs: number): Column<AllocationView>[] {
   return [
     { header: "NETWORK", cell: ({ network }) => network },

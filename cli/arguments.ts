@@ -1,9 +1,6 @@
 import { type Command, InvalidArgumentError } from "commander";
 
-/**
- * An address in any notation, with or without a prefix length. The daemon parses it; here only what cannot be one is
- * refused.
- */
+/** In any notation, with or without a prefix length. The daemon parses it; here only what cannot be one is refused. */
 export function addressArgument(text: string): string {
   const [address = "", prefix, ...rest] = text.split("/");
   // Loaded when it is needed: most commands have no address.
@@ -16,7 +13,6 @@ export function addressArgument(text: string): string {
   return address;
 }
 
-/** A whole number within bounds. */
 export function wholeArgument(min: number, max: number): (text: string) => number {
   return (text) => {
     const value = Number(text);
@@ -36,7 +32,6 @@ export function splitName(
   return slash < 0 ? { namespace, name: text } : { namespace: text.slice(0, slash), name: text.slice(slash + 1) };
 }
 
-/** What `-n` and `-A` say. */
 export interface NamespaceChoice {
   readonly namespace?: string;
   readonly allNamespaces?: true;

@@ -24,10 +24,7 @@ export function clientOf(command: Command): Client {
   return kubeconfig === null ? socketClient(options) : new ClusterClient(kubeconfig, options.timeout * 1_000);
 }
 
-/**
- * The daemon, for commands that only a daemon answers: selecting a cluster is an error, and the hint tells how to fix
- * it.
- */
+/** For commands that only a daemon answers: selecting a cluster is an error, whose hint is `remedy`. */
 export function nodeClientOf(command: Command, remedy: string): SocketClient {
   const options = command.optsWithGlobals<GlobalOptions>();
   const kubeconfig = kubeconfigOf(options);
@@ -76,7 +73,6 @@ function isPluginOfKubectl(): boolean {
   return /(^|\/)kubectl-holdfast$/.test(process.argv[1] ?? "");
 }
 
-/** Where kubectl looks. */
 function filesOfKubectl(): readonly string[] {
   const files = (process.env.KUBECONFIG ?? "").split(":").filter((one) => one !== "");
   return files.length > 0 ? files : [`${process.env.HOME ?? ""}/.kube/config`];

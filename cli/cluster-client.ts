@@ -8,10 +8,7 @@ import type { Client, Query } from "./client.ts";
 import { CommandError, EXIT } from "./failure.ts";
 import { loadBundle } from "./load-bundle.ts";
 
-/**
- * A cluster without any daemon, with the permissions of the kubeconfig's user. Its code is a bundle of its own, loaded
- * when needed.
- */
+/** With the permissions of the kubeconfig's user. Its code is a bundle of its own, loaded when needed. */
 export class ClusterClient implements Client {
   readonly kind = "cluster";
   readonly #kubeconfig: KubeFiles;

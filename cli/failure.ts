@@ -3,15 +3,12 @@ export const EXIT = {
   ok: 0,
   /** A fault was found, or the request was refused. */
   refused: 1,
-  /** Invalid arguments. */
   usage: 2,
-  /** The daemon or cluster cannot be reached. */
   unreachable: 3,
 } as const;
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-/** An error for the operator: message and hint. */
 export class CommandError extends Error {
   readonly hint: string;
   readonly exitCode: ExitCode;

@@ -24,7 +24,7 @@ export function podName(pod: PodIdentity): string {
   return `${pod.namespace}/${pod.name || pod.uid}`;
 }
 
-/** The users of an allocation: the pods of a claim, else the containers. */
+/** The pods of a claim, else the containers. */
 export function usersOf(
   owner: Owner,
   attachments: readonly Pick<AttachmentView, "pod" | "containerID" | "interface">[],
@@ -38,7 +38,7 @@ export function usersOf(
   );
 }
 
-/** Distinct strings in their order. */
+/** In their order. */
 export function distinct(texts: readonly string[]): string {
   return [...new Set(texts)].join(",");
 }

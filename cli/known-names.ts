@@ -19,8 +19,8 @@ export async function refuseUnknownNetwork(client: Client, name: string): Promis
 }
 
 /**
- * Nothing matches: throws when that is because a filter names what does not exist. Pods, VMs, nodes and clusters are
- * known by the addresses that they have; claims also without any.
+ * Throws when a filter names what does not exist: pods, VMs, nodes and clusters are known by the addresses that they
+ * have; claims also without any.
  */
 export async function refuseUnknownFilters(clock: Clock, client: Client, filter: Query): Promise<void> {
   const { network, claim, pod, vm, node, cluster } = filter;
@@ -70,7 +70,7 @@ function didYouMean(name: string, known: Iterable<string>): string {
   return `; did you mean ${best.name}?`;
 }
 
-/** Insertions, deletions and replacements of letters that make one text the other (Levenshtein). */
+/** Levenshtein's. */
 function editDistance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
   for (let i = 1; i <= one.length; i += 1) {

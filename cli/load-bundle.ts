@@ -15,9 +15,7 @@ export function loadBundle(path: string): unknown {
   return evaluate(compileBundle(path), path);
 }
 
-/**
- * The content of a bundle's code cache: what loading the bundle compiles, and its function `warmUp` where it has one.
- */
+/** What loading the bundle compiles, and its function `warmUp` where it has one. */
 export function makeCodeCache(path: string): Buffer {
   const bytes = readFileSync(path);
   const script = compile(path, bytes);

@@ -8,7 +8,6 @@ export interface RangeLine {
   readonly range: RangeView | null;
 }
 
-/** A network's ranges, and one more line for allocations outside all of them. */
 export function rangeLines(network: NetworkView): RangeLine[] {
   const lines: RangeLine[] = network.ranges.map((range) => ({ network, range }));
   return network.outside === "0" && lines.length > 0 ? lines : [...lines, { network, range: null }];
@@ -19,7 +18,6 @@ export function sourceText({ source }: NetworkView): string {
   return source === "runtime" ? "runtime configuration" : source;
 }
 
-/** The namespace that a network belongs to. */
 export function ownerText({ definedIn }: NetworkView): string {
   if (definedIn === undefined) return "-";
   return definedIn === "" ? "(administrators)" : definedIn;

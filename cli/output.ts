@@ -25,7 +25,6 @@ function outputOption(formats: readonly string[]): Option {
     });
 }
 
-/** Adds `-o` to a command that shows one thing. */
 export function withOutput(command: Command): Command {
   return command.addOption(outputOption(FORMATS));
 }
@@ -41,7 +40,6 @@ export function withList(command: Command): Command {
 /** Between two looks of `-w`, ms. */
 const LOOK_MS = 2_000;
 
-/** Of a command that goes on. */
 interface Watching {
   /** Lines of the look before, without their ages; null: this is the first. */
   before: ReadonlySet<string> | null;
@@ -66,10 +64,7 @@ function watchingOf(command: Command): Watching | null {
   return command.opts<{ watching?: Watching }>().watching ?? null;
 }
 
-/**
- * After the first look, where there is `-w`: until the command is interrupted. A daemon that is started again is no
- * reason to end.
- */
+/** With `-w`: until the command is interrupted. A daemon that is started again is no reason to end. */
 export async function goOn(command: Command, clock: Clock): Promise<void> {
   const watching = watchingOf(command);
   while (watching !== null) {
@@ -87,7 +82,6 @@ export function formatOf(command: Command): Format {
   return command.opts<{ output: Format }>().output;
 }
 
-/** Whether it is one document, as programs read it. */
 export function isDocument(format: Format): format is DocumentFormat {
   return format === "json" || format === "yaml" || format.startsWith("jsonpath=");
 }

@@ -33,12 +33,11 @@ export async function* pagesOf<Path extends List>(
   }
 }
 
-/** Every allocation that matches a filter which leaves few. */
+/** For a filter which leaves few. */
 export async function allAllocations(clock: Clock, client: Client, filter: Query): Promise<AllocationView[]> {
   return allOf(pagesOf(clock, client, "/v1/allocations", filter));
 }
 
-/** The items of all pages. */
 export async function allOf<Item>(pages: AsyncIterable<readonly Item[]>): Promise<Item[]> {
   const items: Item[] = [];
   for await (const page of pages) for (const item of page) items.push(item);

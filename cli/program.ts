@@ -92,10 +92,7 @@ const GROUPS: readonly (readonly [heading: string, ...add: ((program: Command, c
   ],
 ];
 
-/**
- * The whole command line, with the clock for ages and waits. Usage errors are thrown as CommanderError after they were
- * printed.
- */
+/** `clock`: for ages and waits. Usage errors are thrown as CommanderError after they were printed. */
 export function buildProgram(clock: Clock): Command {
   const program = new Command("holdfast")
     .description(
@@ -150,10 +147,7 @@ function termOf(command: Command): string {
   return `${command.name()} ${least.replace(/\[options\]|--.*/, "").trim()}`.trim();
 }
 
-/**
- * Without those that the command defines itself with another meaning; a process has one kubeconfig, with its current
- * context.
- */
+/** Without those that the command defines itself; a process has one kubeconfig, with its current context. */
 function otherGlobalOptions(this: Help, command: Command): Option[] {
   const own = new Set(command.options.map(({ long }) => long));
   if (command.name() in PROCESSES) own.add("--context");

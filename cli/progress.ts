@@ -30,7 +30,6 @@ export class Progress {
   }
 }
 
-/** Shows progress until the work is over. */
 export async function withProgress<T>(clock: Clock, text: () => string, work: Promise<T>): Promise<T> {
   const progress = new Progress(clock, text);
   try {

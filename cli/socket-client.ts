@@ -6,7 +6,6 @@ import type { Client, Query } from "./client.ts";
 import { CommandError, EXIT } from "./failure.ts";
 import { unreachable } from "./unreachable.ts";
 
-/** The socket API of one daemon. */
 export class SocketClient implements Client {
   readonly kind = "node";
   readonly socket: string;

@@ -36,7 +36,7 @@ export function paint(text: string, colour: Colour | null, stream: NodeJS.WriteS
   return `\u001b[${COLOURS[colour]}m${text}\u001b[0m`;
 }
 
-/** A note for people beside the data: never on stdout. */
+/** Never on stdout. */
 export function note(text: string): void {
   errors().write(`${text}\n`);
 }
@@ -47,7 +47,6 @@ export function printError(message: string, hint: string): void {
   if (hint !== "") note(`${paint("hint:", "yellow", process.stderr)} ${printLinesOf(hint)}`);
 }
 
-/** Text of several lines. */
 export function printLinesOf(text: string): string {
   return text.split("\n").map(printable).join("\n");
 }
@@ -74,7 +73,7 @@ function watched(stream: NodeJS.WriteStream, onError: (error: Error) => void): N
   return stream;
 }
 
-/** Writes data to stdout. Throws CommandError when it cannot be written completely. */
+/** Throws CommandError when it cannot be written completely. */
 export function print(text: string): void {
   if (!fstatSync(STDOUT).isFile()) {
     watched(process.stdout, endOutput).write(text);

@@ -8,7 +8,6 @@ const SOCKET_PATH_BYTES_MAX = 107;
 const OTHER_PATH = "or name its socket with --socket or HOLDFAST_SOCKET";
 const START = `start it (systemctl start holdfast, or holdfast daemon), ${OTHER_PATH}`;
 
-/** The meaning of a failed connection: reason and hint. */
 const REASONS: Readonly<Record<string, readonly [why: string, remedy: string]>> = {
   ENOENT: ["socket not found: the daemon is not running, or listens on another path", START],
   ENOTDIR: ["a part of this path is not a directory", `correct the path, ${OTHER_PATH}`],
@@ -23,7 +22,6 @@ const REASONS: Readonly<Record<string, readonly [why: string, remedy: string]>> 
   EPROTO: ["what answers there is not holdfast", `correct the path, ${OTHER_PATH}`],
 };
 
-/** The CommandError of a request that got no answer from the daemon. */
 export function unreachable(socket: string, error: NodeJS.ErrnoException): CommandError {
   const [why, remedy] = explain(socket, error);
   return new CommandError(`the daemon is not reachable at ${socket}: ${why}`, {

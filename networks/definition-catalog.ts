@@ -30,7 +30,6 @@ interface Entry {
   readonly interruptions: number;
 }
 
-/** A NAD through which pods attach to a network. */
 export interface NetworkNad extends NadView {
   /** The generation since which every edition was seen here to be ours, on this network, with these addresses. */
   readonly joinedAt: number;
@@ -68,7 +67,6 @@ export class DefinitionCatalog {
   readonly #clock: Clock;
   #reading = false;
   #interruptions = 0;
-  /** By network. */
   readonly #nadsOf = new Map<string, NetworkNads>();
   /** As recorded, by network. */
   readonly #owners = new Map<string, NetworkOwner>();
@@ -225,7 +223,6 @@ export class DefinitionCatalog {
     return (this.#unread.get(nadKey) ?? this.#entries.get(nadKey)?.nad)?.config;
   }
 
-  /** The verdict for an ADD through this NAD (`namespace/name`). */
   verdict(nadKey: string): NadVerdict {
     this.#readLong();
     const entry = this.#entries.get(nadKey);

@@ -49,7 +49,6 @@ function conflictFindings(catalog: Catalog): Finding[] {
   });
 }
 
-/** A network with the configuration that names its bridge or master. */
 export interface LinkedNetwork {
   readonly definition: NetworkDefinition;
   readonly by: string;

@@ -19,7 +19,6 @@ interface PoolEntry {
   readonly reading: Exclude<NadReading, { kind: "not-ours" }>;
   /** As of NetworkNad. */
   readonly joinedAt: number;
-  /** Number of interruptions of the watch before it was read. */
   readonly interruptions: number;
 }
 
@@ -54,7 +53,6 @@ export class DefinitionsWithPools extends DefinitionCatalog {
     if (isOurs(entry)) this.#oldest.set(network, older(this.#oldest.get(network) ?? entry, entry));
   }
 
-  /** Forgets a pool, by `namespace/name`; unknown ones too. */
   removePool(poolKey: string): void {
     const known = this.#entries.get(poolKey);
     this.#entries.delete(poolKey);
@@ -64,7 +62,6 @@ export class DefinitionsWithPools extends DefinitionCatalog {
     if (others.length > 0) this.#oldest.set(known.network, others.reduce(older));
   }
 
-  /** The watch of the pools was interrupted, as in `interrupted`. */
   poolsInterrupted(): void {
     this.#interruptions += 1;
   }
@@ -117,9 +114,7 @@ export class DefinitionsWithPools extends DefinitionCatalog {
     return [...super.broken(), ...ofPools];
   }
 
-  /**
-   * The first invalid definition of a network by those who may define it, in the order of names; null: there is none.
-   */
+  /** The first invalid definition of a network by those who may define it, by name; null: there is none. */
   brokenOf(network: string): { readonly by: string; readonly refusal: Refusal } | null {
     const owner = this.ownerOf(network);
     const found = this.broken()

@@ -12,18 +12,12 @@ export const IMPORT_STALLED = "ImportStalled";
 /** Former definitions that are remembered; a forgotten one is imported again, which does no harm. */
 const FORMER_MAX = 500;
 
-/**
- * A definition of a network as followed here: an import of any edition from `joinedAt` on covers it
- * (docs/decisions/0026).
- */
+/** A definition as followed here: an import of any edition from `joinedAt` on covers it (docs/decisions/0026). */
 export type SeenSource =
   | (Extract<ImportSource, { definition: string }> & { readonly joinedAt: number })
   | Extract<ImportSource, { subnets: string }>;
 
-/**
- * The definitions through which a network is used, as the importer sees them. `nodes`: the configuration on a node, for
- * pods attached without a NAD.
- */
+/** As the importer sees a network's definitions. `nodes`: a node's configuration, for pods attached without a NAD. */
 export function sourcesOf(
   definitions: Pick<DefinitionCatalog, "nadsOf">,
   network: string,
@@ -35,13 +29,11 @@ export function sourcesOf(
   return nodes === null ? nads : [...nads, { subnets: subnetsOf(nodes) }];
 }
 
-/** Whether all users of the network through these definitions were imported. */
 export function isImported(object: IPNetwork | null, sources: readonly SeenSource[]): boolean {
   const condition = object?.status?.conditions?.find(({ type }) => type === IMPORTED);
   return condition?.status === "True" && uncovered(object, sources).length === 0;
 }
 
-/** Definitions that the last imports did not cover. */
 export function uncovered(object: IPNetwork | null, sources: readonly SeenSource[]): SeenSource[] {
   const covered = new Map(importedFrom(object).map((one) => [keyOf(one), one]));
   return sources.filter((wanted) => {
@@ -60,10 +52,7 @@ export function joined(object: IPNetwork | null, added: readonly SeenSource[]): 
   return [...kept.slice(-FORMER_MAX), ...newest];
 }
 
-/**
- * The list with the present editions of definitions that it already covers, for a reader that has not seen each edition
- * (after a restart) and would have to import them again. null: nothing changes.
- */
+/** With the present editions of what it covers: a restarted reader would import them again. null: nothing changes. */
 export function broughtUpToDate(object: IPNetwork | null, sources: readonly SeenSource[]): ImportSource[] | null {
   const newer = (known: ImportSource) => sources.find((one) => covers(known, one) && isNewer(one, known));
   const listed = importedFrom(object);
@@ -74,7 +63,6 @@ export function broughtUpToDate(object: IPNetwork | null, sources: readonly Seen
   });
 }
 
-/** For messages. */
 export function describeSource(source: ImportSource): string {
   return "subnets" in source
     ? `the configuration on the nodes (${source.subnets})`

@@ -5,7 +5,7 @@ import { MalformedObjectError, objectAt } from "../kube/views/object-metadata.ts
 import { DefinitionCatalog } from "./definition-catalog.ts";
 import { projectNad } from "./nad-view.ts";
 
-/** All NADs of the cluster by a quorum read, and the namespaces of those that cannot be read. */
+/** By a quorum read, with the namespaces of those that cannot be read. */
 export interface ListedDefinitions {
   readonly catalog: DefinitionCatalog;
   readonly unreadable: ReadonlySet<string>;

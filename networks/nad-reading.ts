@@ -3,7 +3,6 @@ import type { NetworkDefinition } from "../ipam/definition/network-definition.ts
 import { type Refusal, RefusalError, refuse } from "../ipam/refusals.ts";
 import type { ObjectMetadata } from "../kube/views/object-metadata.ts";
 
-/** The content of a NAD's configuration. */
 export type NadReading =
   | { readonly kind: "ours"; readonly definition: NetworkDefinition }
   | { readonly kind: "not-ours" }
@@ -30,16 +29,14 @@ export function readNadConfig(config: string, nadName: string): NadReading {
   }
 }
 
-/** One edition of a NAD. */
 interface Edition {
   readonly nad: { readonly uid: string; readonly generation: number; readonly config: string };
   readonly reading: NadReading;
 }
 
 /**
- * Whether a NAD was ours, on one network and with the same addresses, from one edition to the other: addresses that
- * could not be allocated before, such as a gateway or one outside the subnets, were not imported either. `unbroken`:
- * nothing has interrupted the watch in between.
+ * Ours, on one network, with the same addresses: those that could not be allocated before, such as a gateway or one
+ * outside the subnets, were not imported either. `unbroken`: nothing has interrupted the watch in between.
  */
 export function stays(before: Edition, after: Edition, unbroken: boolean): boolean {
   const [old, now] = [before.reading, after.reading];
@@ -55,10 +52,7 @@ function follows(before: Edition["nad"], after: Edition["nad"], unbroken: boolea
   return unbroken && after.generation === before.generation + 1;
 }
 
-/**
- * Of two NADs the one that was created first, then by key. The API server writes times in one form, so comparing them
- * as strings compares the times.
- */
+/** The one created first, then by key. The API server writes times in one form: as strings they compare as times. */
 export function older<T extends { readonly nad: Pick<ObjectMetadata, "key" | "creationTimestamp"> }>(a: T, b: T): T {
   if (a.nad.creationTimestamp !== b.nad.creationTimestamp) {
     return a.nad.creationTimestamp < b.nad.creationTimestamp ? a : b;

@@ -10,7 +10,6 @@ export interface CountingDefinition {
   readonly source: string;
 }
 
-/** The outcome for an ADD through a certain NAD. */
 export type NadVerdict =
   | ({ readonly kind: "ok"; readonly network: string } & CountingDefinition)
   | { readonly kind: "unknown" }

@@ -1,7 +1,6 @@
 import { type ObjectMetadata, objectAt, readMetadata, readTexts } from "../kube/views/object-metadata.ts";
 import { readSharedWith, SHARED_WITH_ANNOTATION } from "./network-owner.ts";
 
-/** The fields kept of a network attachment definition (NAD). */
 export interface NadView extends ObjectMetadata {
   /** `spec.config`; "" when the configuration is in a file on the nodes. */
   readonly config: string;
@@ -11,7 +10,7 @@ export interface NadView extends ObjectMetadata {
   readonly sharedWith: readonly string[];
 }
 
-/** Projects a NetworkAttachmentDefinition to the fields that Holdfast reads. Throws MalformedObjectError. */
+/** Throws MalformedObjectError. */
 export function projectNad(object: unknown): NadView {
   const metadata = readMetadata(object, "NetworkAttachmentDefinition");
   const { config } = objectAt(object, "spec", "NetworkAttachmentDefinition");

@@ -36,7 +36,6 @@ export function isAdministratorsWord({ metadata, spec }: Pick<IPNetwork, "metada
   return spec.definedIn !== undefined && metadata.annotations?.[RECORDED_OWNER_ANNOTATION] !== spec.definedIn;
 }
 
-/** The namespaces in a value of the annotation. */
 export function readSharedWith(text: string | undefined): readonly string[] {
   return (text ?? "")
     .split(",")

@@ -17,9 +17,8 @@ interface AnnotatedList {
 }
 
 /**
- * The reservations by MAC that stand on IPNetworks: part of their networks' definitions, with the same rules as those
- * of a configuration. A list that cannot be read counts as one of a configuration that cannot: the network is not
- * given.
+ * By MAC, part of their networks' definitions, with the same rules as those of a configuration: a network whose list
+ * cannot be read is not given.
  */
 export class NetworkReservations {
   /** By network. */
@@ -35,9 +34,7 @@ export class NetworkReservations {
     }
   }
 
-  /**
-   * The definition with what is reserved on the IPNetwork; without a list, itself. Throws RefusalError CONFIG_INVALID.
-   */
+  /** With what is reserved on the IPNetwork; without a list, itself. Throws RefusalError CONFIG_INVALID. */
   within(definition: NetworkDefinition): NetworkDefinition {
     const list = this.#lists.get(definition.name);
     if (list === undefined) return definition;

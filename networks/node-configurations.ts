@@ -37,17 +37,12 @@ interface Remembered extends PassedConfiguration {
 
 interface FindingsParts {
   readonly catalog: Pick<DefinitionCatalog, "definitionOf">;
-  /** Name of the Node object. */
   readonly node: string;
-  /** Whether containers of this node are attached to the network. */
   isUsed(network: string): boolean;
   holderOf(network: string, address: ReturnType<typeof gatewaysOf>[number]): Promise<Owner | null>;
 }
 
-/**
- * This node's own configuration of its networks, as in the last ADD. It may differ from the definition in force in the
- * cluster, and only this node can tell.
- */
+/** As in the last ADD. It may differ from the definition in force in the cluster, and only this node can tell. */
 export class NodeConfigurations {
   readonly #passed = new BoundedMap<string, Remembered>(NETWORKS_MAX, {
     sizeMax: BYTES_MAX,
@@ -125,7 +120,6 @@ function refusalOf(
   }
 }
 
-/** The hint for a difference. */
 export function differenceRemedy(network: string, { by }: CountingDefinition): string {
   return `remove the ranges from the nodes' configuration; where the network is the nodes' own, an administrator takes it from ${by.split("/")[0]}: holdfast networks own ${network} --administrators`;
 }

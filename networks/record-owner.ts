@@ -29,10 +29,7 @@ export interface RecordOwnerOptions {
   readonly log: Pick<Log, "info">;
 }
 
-/**
- * The owner of a network, recorded in its IPNetwork if none was: of several writers the first wins. null: nothing
- * defines the network. Throws ApiAway.
- */
+/** Recorded in its IPNetwork if none was: the first writer wins. null: nothing defines the network. Throws ApiAway. */
 export async function recordOwner(
   api: KubeApi,
   network: string,
@@ -114,10 +111,7 @@ async function chooseOwner(
   return byName ?? catalog.namespacesOf(network)[0] ?? (byNodes ? NODES_OWN : null);
 }
 
-/**
- * The namespace of the UserDefinedNetwork that a network's name stands for, NODES_OWN for a cluster's; undefined: there
- * is none.
- */
+/** Of the UserDefinedNetwork that the name stands for, NODES_OWN for a cluster's; undefined: there is none. */
 async function udnNamespace(api: KubeApi, network: string): Promise<string | undefined> {
   const cut = network.indexOf("_");
   if (cut <= 0 || cut === network.length - 1) return undefined;

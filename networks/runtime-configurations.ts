@@ -5,7 +5,6 @@ import { parsePluginConfig } from "../ipam/definition/plugin-config.ts";
 import { BoundedMap } from "../platform/bounded-map.ts";
 import { subnetsOf } from "./import-sources.ts";
 
-/** Networks whose latest configuration is remembered. */
 const NETWORKS_MAX = 1_000;
 /** Characters of their texts together, those of the configurations of a node's ADDs that `cni/request.ts` remembers. */
 const CHARS_MAX = 4 * 1024 * 1024;
@@ -21,10 +20,7 @@ interface Applied {
   readonly by: string;
 }
 
-/**
- * What the runtime's configuration of applied networks said in the latest ADD, on a node without Kubernetes: an applied
- * definition counts, and whoever wrote the other one believes that theirs does.
- */
+/** Of the latest ADD, without Kubernetes: an applied definition counts, and who wrote this one believes it does. */
 export class RuntimeConfigurations {
   /** Texts: a definition takes up to ten times its own, and hardly anybody asks. */
   readonly #latest = new BoundedMap<string, string>(NETWORKS_MAX, {

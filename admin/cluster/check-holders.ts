@@ -66,7 +66,6 @@ export function checkPods(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
   return findings;
 }
 
-/** An address that a pod reports, with the network of ours that it is on. */
 interface Reported {
   readonly network: string;
   readonly address: Address;

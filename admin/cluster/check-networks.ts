@@ -39,7 +39,6 @@ export function checkCounts({ networks }: ClusterSnapshot, views: readonly Clust
   return findings;
 }
 
-/** No owner may hold a gateway's address. */
 export function checkGateways({ catalog, allocations }: ClusterSnapshot): Finding[] {
   return catalog.networks().flatMap((network) => {
     const counting = catalog.definitionOf(network);

@@ -46,7 +46,7 @@ export async function checkPolicies(api: KubeApi): Promise<PolicyCheck> {
 // biome-ignore lint/suspicious/noExplicitAny: specs as the API server sends them, with anything in them
 type Spec = any;
 
-/** The object's spec; null: there is no such object. */
+/** null: there is no such object. */
 async function read(api: KubeApi, path: string): Promise<Spec | null | "not-served" | "refused"> {
   try {
     const reading = await new ObjectClient(api).get(path, api.clock.monotonicMs() + LOOK_MS);

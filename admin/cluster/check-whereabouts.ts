@@ -15,9 +15,8 @@ interface Unrecorded {
 }
 
 /**
- * What whereabouts still records on networks that were switched over must have an IPAllocation, of whichever owner:
- * otherwise the address can be allocated again. An IPPool does not name its network, so a record on any network with
- * the range is enough.
+ * Of networks that were switched over: without an IPAllocation, of whichever owner, the address can be given again. An
+ * IPPool does not name its network, so a record on any network with the range is enough.
  */
 export function checkWhereabouts(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
   const networks = importedNetworks(snapshot);

@@ -45,9 +45,8 @@ interface Look {
 }
 
 /**
- * Checks the invariants of the whole cluster. Findings that stand for less than `graceSeconds` are not reported: where
- * no object says since when (a claim that is gone left no time), they are watched for so long, or until they pass.
- * Throws errors of the API.
+ * Findings that stand for less than `graceSeconds` are not reported: where no object says since when (a claim that is
+ * gone left no time), they are watched for so long, or until they pass. Throws errors of the API.
  */
 export async function checkCluster(api: KubeApi, graceSeconds: number): Promise<ClusterCheck> {
   const definitions = await checkDefinitions(api);

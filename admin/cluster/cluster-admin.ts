@@ -75,9 +75,7 @@ import { udnNetworks } from "./udn-networks.ts";
 const GRACE_SECONDS_DEFAULT = 120;
 /** For a release when there is no limit, ms. */
 const RELEASE_MS_MAX = 600_000;
-/** For the owners of a machine's address, ms. */
 const OWNERS_MS_MAX = 30_000;
-/** For moving a network to another namespace, ms. */
 const MOVE_MS_MAX = 30_000;
 
 /** Addresses that VMs ask for, by claim. */

@@ -30,9 +30,7 @@ interface ClusterToFollow {
   networks(): Promise<readonly NetworkWithClaims[]>;
 }
 
-/**
- * Reports a cluster's allocations by one list and one watch, and its networks again and again, until the signal aborts.
- */
+/** By one list and one watch of allocations, and the networks again and again, until the signal aborts. */
 export async function follow(
   { api, networks }: ClusterToFollow,
   following: Following,

@@ -6,8 +6,8 @@ import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/c
 import type { ClusterSnapshot } from "./snapshot.ts";
 
 /**
- * Claims and pods with addresses as a former definition of their network gave them. A claim counts with what it lists,
- * because that is what its VM gets; machines of Cluster API ask for single addresses, and keep those.
+ * A claim counts with what it lists, because that is what its VM gets; machines of Cluster API ask for single
+ * addresses, and keep those.
  */
 export function formerHoldersIn({
   catalog,

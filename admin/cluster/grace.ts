@@ -8,7 +8,6 @@ export class Grace {
   readonly #nowMs: number;
   readonly #seconds: number;
 
-  /** `nowMs`: the wall clock of the caller, ms since the epoch. */
   constructor(nowMs: number, seconds: number) {
     this.#nowMs = nowMs;
     this.#seconds = seconds;

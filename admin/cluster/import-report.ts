@@ -23,8 +23,8 @@ export interface ClusterImportOptions {
 }
 
 /**
- * Records, on request, the addresses that claims, living pods and whereabouts have on our networks, and before that the
- * owner of each network. A dry run only reports. Throws errors of the API, and RefusalError NOT_FOUND.
+ * Of claims, living pods and whereabouts, and before that the owner of each network. A dry run only reports. Throws
+ * errors of the API, and RefusalError NOT_FOUND.
  */
 export async function importCluster(
   api: KubeApi,
@@ -67,7 +67,6 @@ export async function importCluster(
   return { items, problems };
 }
 
-/** The ranges of networks that the nodes' own configuration defines, as recorded by imports. */
 function nodeNetworks(objects: Iterable<IPNetwork>): Map<string, ReturnType<typeof nodeDefinitionsOf>> {
   const found = new Map<string, ReturnType<typeof nodeDefinitionsOf>>();
   for (const object of objects) {

@@ -92,7 +92,7 @@ function open({ kubeconfig, silenceMs }: AskedOptions): OpenedCluster {
   return { http, admin: new ClusterAdmin({ api, silenceMs }) };
 }
 
-/** Where the API server is. Throws ClusterProblem. */
+/** Throws ClusterProblem. */
 export function serverOf(kubeconfig: KubeFiles): string {
   return connect(kubeconfig).server.origin;
 }

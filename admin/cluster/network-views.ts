@@ -68,7 +68,6 @@ function countedView(
   return viewNetwork(network, counting, pools, { bound, attachments: attachments.size });
 }
 
-/** The space of a network as its allocations have it, among all of the cluster. */
 export function poolsOfNetwork(
   network: string,
   definition: NetworkDefinition,

@@ -9,7 +9,7 @@ import { describeNetworkOwner } from "../../networks/network-owner.ts";
 import type { PlanSpace, SpaceOfNad } from "../plan.ts";
 import { poolsOfNetwork } from "./network-views.ts";
 
-/** The networks of a cluster by their NetworkAttachmentDefinitions, each counted once. */
+/** Each network counted once. */
 export function planSpaces(
   catalog: Pick<DefinitionCatalog, "verdict">,
   allocations: readonly IPAllocation[],

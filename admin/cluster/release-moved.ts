@@ -22,9 +22,8 @@ const CHANGED = "it was changed meanwhile";
 type Existence = "there" | "absent" | "unknown" | "not-served";
 
 /**
- * Releases what is held for the machines of a cluster that is not here any more. Each claim is read again from the
- * quorum: an address whose claim exists is kept. `force`: also while the Cluster is here, and where the kind of the
- * claims is not served any more. Throws RefusalError.
+ * Each claim is read again from the quorum: an address whose claim exists is kept. `force`: also while the Cluster is
+ * here, and where the kind of the claims is not served any more. Throws RefusalError.
  */
 export async function releaseMoved(
   api: KubeApi,

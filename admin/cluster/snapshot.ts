@@ -41,24 +41,20 @@ import { readOwner } from "../../networks/network-owner.ts";
 import { poolDefinitionKey } from "../../networks/pool-definition.ts";
 import { ifPermitted, listObjects } from "./asking/lists.ts";
 
-/** The networks of the cluster. */
 export interface Definitions {
   readonly catalog: DefinitionCatalog;
   /** When the NAD or AddressPool that defines a network was created, RFC 3339. */
   readonly madeAt: ReadonlyMap<string, string>;
   /** By `namespace/name`; malformed ones are left out. */
   readonly nads: ReadonlyMap<string, NadView>;
-  /** IPNetwork objects by name. */
   readonly networks: ReadonlyMap<string, IPNetwork>;
 }
 
-/** A pod, whether it is being deleted, and whether it has no sandbox now. */
 export interface SnapshotPod extends SweptPod {
   readonly beingDeleted: boolean;
   readonly lacksSandbox: boolean;
 }
 
-/** One reading of everything that the checks need. */
 export interface ClusterSnapshot extends Definitions {
   /** By object name. */
   readonly allocations: ReadonlyMap<string, CachedAllocation>;

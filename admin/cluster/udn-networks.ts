@@ -71,7 +71,7 @@ async function readNetworks(api: KubeApi, ours: ReadonlySet<string>): Promise<Ud
 type Addresses = Map<string, ReturnType<typeof claimAddresses>[number]["address"]>;
 type AddressesInUse = Map<string, { readonly addresses: Addresses; pods: number }>;
 
-/** The addresses of these networks, each once. */
+/** Each once. */
 async function readHeld(api: KubeApi, networks: ReadonlySet<string>): Promise<AddressesInUse> {
   const [nads, pods, claims] = await Promise.all(
     [NADS_PATH, PODS_PATH, CLAIMS_PATH].map((path) => listObjects<unknown>(api, path)),

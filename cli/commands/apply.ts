@@ -27,7 +27,6 @@ interface ApplyOptions {
   readonly dryRun?: true;
 }
 
-/** `holdfast apply`: creates or changes claims, network definitions and content, as kubectl would in a cluster. */
 export function addApply(program: Command, clock: Clock): void {
   withFiles(program.command("apply"))
     .usage("-f <file> | secret|configmap <name> --from-file <path>")

@@ -9,7 +9,6 @@ import { formatBytes } from "../human.ts";
 import { withProgress } from "../progress.ts";
 import { print } from "../terminal.ts";
 
-/** `holdfast backup FILE`: the daemon writes a consistent copy of its state while it serves. */
 export function addBackup(program: Command, clock: Clock): void {
   program
     .command("backup")
@@ -48,7 +47,6 @@ function identityOf(directory: string): string | null {
   }
 }
 
-/** Checks that the backup is where the operator expects it. */
 function refuseUnseen(path: string, bytes: number): void {
   let seen: number | null = null;
   try {

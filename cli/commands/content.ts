@@ -7,7 +7,6 @@ import type { Column } from "../formats/table.ts";
 import { formatAge, formatBytes } from "../human.ts";
 import { printList, withList } from "../output.ts";
 
-/** `holdfast content`: applied Secrets and ConfigMaps, whose values are never shown. */
 export function addContent(program: Command, clock: Clock): void {
   withList(program.command("content"))
     .description("Secrets and ConfigMaps that claims name for their guests")

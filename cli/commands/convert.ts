@@ -8,7 +8,6 @@ import { print, printError } from "../terminal.ts";
 
 type Convert = typeof import("../manifests/convert.ts");
 
-/** `holdfast convert`: prints files of another IPAM plugin with Holdfast's keys; changes nothing. */
 export function addConvert(program: Command, clock: Clock): void {
   withFiles(program.command("convert"))
     .usage("-f <file>")

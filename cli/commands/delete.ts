@@ -30,7 +30,6 @@ interface DeleteOptions {
   readonly dryRun?: true;
 }
 
-/** `holdfast delete`: deletes claims and network definitions, by manifest or by name. */
 export function addDelete(program: Command, clock: Clock): void {
   withFiles(program.command("delete"))
     .usage("-f <file> | claim <name> | network <name> | secret <name> | configmap <name>")
@@ -57,7 +56,7 @@ export function addDelete(program: Command, clock: Clock): void {
     });
 }
 
-/** What deleting objects means for whoever uses them; empty: nobody does. */
+/** Empty: nobody does. */
 async function usesOf(clock: Clock, client: Client, placed: readonly Placed[]): Promise<string[]> {
   const claims = namesOf(placed, "IPAMClaim");
   const definitions = namesOf(placed, "NetworkAttachmentDefinition");
@@ -134,7 +133,6 @@ function objectNamed(kind: string, text: string, defaultNamespace: string): Plac
   return { place: "", object: { kind, metadata: splitName(text, defaultNamespace) } };
 }
 
-/** The manifest that defines a network, if one was applied. */
 async function definitionsOf(client: Client, network: string, { ignoreNotFound }: DeleteOptions): Promise<Placed[]> {
   const found = await client.get(`/v1/networks/${encodeURIComponent(network)}`).catch((error: unknown) => {
     if (ignoreNotFound && error instanceof CommandError && error.code === "NOT_FOUND") return null;
@@ -171,7 +169,6 @@ async function report(
   print(`${resultName(result)} terminating: ${usersText(held)}\n`);
 }
 
-/** When a claim in use will be deleted. */
 function usersText(held: readonly AllocationView[]): string {
   const users = held[0]?.attachments ?? [];
   const ends = users.map(({ pod, containerID, interface: name }) => {

@@ -9,7 +9,6 @@ import { refuseUnknownNetwork } from "../known-names.ts";
 import { formatOf, isTable, printList, withList } from "../output.ts";
 import { note, print } from "../terminal.ts";
 
-/** `holdfast free NETWORK`: its free addresses by range, and the next ones that are given. */
 export function addFree(program: Command): void {
   withList(program.command("free"))
     .description("free addresses of a network, and the next ones that are given")

@@ -56,9 +56,7 @@ const COLUMNS: readonly Column<ImportItem>[] = [
   { header: "FROM", cell: ({ source }) => printable(source) },
 ];
 
-/**
- * "Nothing is in use" holds for these directories only: a network without a definition may have had another `dataDir`.
- */
+/** "Nothing is in use" holds for these only: a network without a definition may have had another `dataDir`. */
 function noteDirectories(directories: readonly string[]): void {
   if (directories.length > 0) note(`looked in ${directories.map(printable).join(", ")}`);
   note("if host-local had another dataDir: holdfast import --dry-run --network NAME --data-dir DIRECTORY");

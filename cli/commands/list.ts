@@ -13,7 +13,6 @@ const FILTERS = [...["network", "address", "subnet", "state", "namespace", "pod"
 /** As people write them; the API takes any case. */
 const STATES = ["bound", "retained", "cooling"];
 
-/** `holdfast list`: every allocation, or those that match all filters. */
 export function addList(program: Command, clock: Clock): void {
   withNamespaces(withList(program.command("list")), "whose holder is in this namespace")
     .description("every allocation, or those of a pod, VM, node, cluster …")

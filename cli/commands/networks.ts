@@ -11,7 +11,6 @@ interface NewOwner {
   readonly administrators?: boolean;
 }
 
-/** `holdfast networks`: every network, a line for each of its ranges; `networks own` moves one to another owner. */
 export function addNetworks(program: Command, clock: Clock): void {
   const networks = withList(program.command("networks"));
   networks

@@ -8,10 +8,7 @@ import { inBatches, type Placed, readManifests } from "../manifests/run.ts";
 import { formatOf, isTable, printList, withList } from "../output.ts";
 import { note } from "../terminal.ts";
 
-/**
- * `holdfast plan`: before VMs are imported or started, whether they get the addresses that they ask for. Exit 1: one
- * does not.
- */
+/** Exit 1: a VM does not get an address that it asks for. */
 export function addPlan(program: Command, clock: Clock): void {
   withFiles(withList(program.command("plan")))
     .usage("[options] -f <file> | --kubeconfig <file> [-n <namespace>]")
@@ -69,9 +66,7 @@ function withPlace(item: PlanItem, batch: readonly Placed[], { namespace }: { na
   return found === undefined ? item : { ...item, message: `${found.place}: ${item.message}` };
 }
 
-/**
- * Of two interfaces that ask for one address the first one gets it, and the other one gets nothing of what it asks for.
- */
+/** Of two that ask for one address the first gets it, and the other gets nothing of what it asks for. */
 function withDuplicates(items: readonly PlanItem[]): PlanItem[] {
   const first = new Map<string, PlanItem>();
   const byInterface = new Map<string, PlanItem[]>();

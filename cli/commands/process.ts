@@ -26,7 +26,7 @@ const PLACEHOLDERS: Readonly<Record<Exclude<Setting["type"], "choice" | "number"
   address: "host:port",
 };
 
-/** `holdfast daemon` and the other processes. The code of each is a bundle of its own, loaded only here. */
+/** The code of each is a bundle of its own, loaded only here. */
 export function addProcess(name: ProcessName): (program: Command, clock: Clock) => void {
   const { description, settings, configFile }: Process = PROCESSES[name];
   return (program, clock) => {

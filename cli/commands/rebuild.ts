@@ -34,7 +34,6 @@ function rebuildRequest(from: string | undefined, replace: boolean | undefined):
   return replace ? { from, replace } : { from };
 }
 
-/** `holdfast rebuild`: tells a daemon whose database was put aside how to continue. */
 export function addRebuild(program: Command, clock: Clock): void {
   program
     .command("rebuild")

@@ -15,7 +15,6 @@ interface Options {
   readonly dryRun?: boolean;
 }
 
-/** `holdfast release ADDRESS`: releases an address that nothing else would release; `--moved`: those of a cluster. */
 export function addRelease(program: Command, clock: Clock): void {
   program
     .command("release")

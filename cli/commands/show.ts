@@ -12,7 +12,6 @@ import { printList, withList } from "../output.ts";
 import { pagesOf } from "../pages.ts";
 import { printable } from "../terminal.ts";
 
-/** `holdfast show NETWORK`: one network, how full it is, and who holds its addresses. */
 export function addShow(program: Command, clock: Clock): void {
   withList(program.command("show"))
     .description("one network: definition, counts and holders")

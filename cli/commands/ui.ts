@@ -21,7 +21,6 @@ const STDOUT = 1;
 /** Members of the file's group, and everybody. */
 const OTHERS_MAY_READ = 0o044;
 
-/** `holdfast ui`: the page in a browser, until it is ended. */
 export function addUi(program: Command, clock: Clock): void {
   program
     .command("ui")
@@ -59,8 +58,8 @@ function refuseOpenFile(): void {
 }
 
 /**
- * The same process, with flags that it cannot set once it runs: Node leaves garbage for long where memory is plenty,
- * and a list of 100,000 objects is several times as much garbage as what is kept of it.
+ * With flags that a process cannot set once it runs: Node leaves garbage for long where memory is plenty, and a list of
+ * 100,000 objects is several times as much garbage as what is kept of it.
  */
 function goOnInLittleMemory(): void {
   const { execve } = process;
@@ -86,12 +85,9 @@ async function clusterSource(client: ClusterClient, command: Command): Promise<S
   return { kind: "cluster", from: client.server, node: "", get, follow };
 }
 
-/**
- * Longer than the controller takes to release what a deleted VM had, and shorter than somebody looks at an empty page.
- */
+/** Longer than the controller takes to release, and shorter than somebody looks at an empty page. */
 const GRACE_SECONDS = 45;
 
-/** `holdfast check -o json`, of the same cluster. */
 async function checkApart(command: Command): Promise<unknown> {
   const { execFile } = process.getBuiltinModule("node:child_process");
   const { kubeconfig, context, timeout } = command.optsWithGlobals<Record<string, string | undefined>>();
@@ -130,7 +126,6 @@ async function serve(
   throw new CommandError("no port of the loopback addresses can be used", { hint: "name one with --port" });
 }
 
-/** Somebody has asked for the end. */
 function ended(): Promise<void> {
   return new Promise((resolve) => {
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => resolve());

@@ -6,7 +6,6 @@ import { CommandError } from "../failure.ts";
 import { formatOf, isDocument, printDocument, withOutput } from "../output.ts";
 import { note, print, printable } from "../terminal.ts";
 
-/** `holdfast version`: of this program, and of the daemon if it answers. */
 export function addVersion(program: Command): void {
   withOutput(program.command("version"))
     .description("of this program, and of the daemon if it answers")

@@ -19,14 +19,11 @@ import { formatOf, isDocument, isTable, printDocument, printList, withList } fro
 import { allAllocations } from "../pages.ts";
 import { note, print, printable, printError } from "../terminal.ts";
 
-/** Subjects other than an address. */
 const SUBJECTS = ["pod", "vm", "container"] as const;
 
 type Options = { readonly network?: string } & { readonly [Subject in (typeof SUBJECTS)[number]]?: string };
 
-/**
- * `holdfast who ADDRESS`: who holds an address now, in every network that has it. Exit 1 when it is free or cools down.
- */
+/** Exit 1 when it is free or cools down. */
 export function addWho(program: Command, clock: Clock): void {
   withList(program.command("who"))
     .description("who holds an address now, and where it is used")
@@ -53,7 +50,6 @@ export function addWho(program: Command, clock: Clock): void {
     });
 }
 
-/** A VM, pod or container with all its addresses. */
 async function whoIs(query: Query, command: Command): Promise<void> {
   const answer = await clientOf(command).get("/v1/identity", query);
   const items = rowsOf([answer]);
@@ -124,7 +120,6 @@ const PLACES: Readonly<Record<PlaceKind, string>> = {
   "outside-range": "in {subnet} of {network}, outside the range that is given",
   free: "free in {network}",
 };
-/** Networks that a message names. */
 const NETWORKS_SHOWN_MAX = 5;
 
 /** `: it is the gateway of network blue, which is never given`; in no network: the networks that there are. */
@@ -147,7 +142,6 @@ async function whatItIs(client: Client, address: string, network: string | undef
   return `: it is in no network; there are ${known.join(", ")}${more}`;
 }
 
-/** The identity behind the address, on each network that has it. */
 async function identitiesOf(
   client: Client,
   address: string,
@@ -217,7 +211,7 @@ function rowsOf(answers: readonly IdentityAnswer[]): IdentityRow[] {
   return answers.flatMap((answer) => answer.identity.interfaces.map((one) => ({ answer, interface: one })));
 }
 
-/** The columns of an identity in `who`, one line per interface. */
+/** One line per interface. */
 function identityColumns(rows: readonly IdentityRow[]): Column<IdentityRow>[] {
   const isAsked = rows.some((row) => row.interface.asked !== undefined);
   const asked: Column<IdentityRow> = {

@@ -7,7 +7,6 @@ import { networkFilesystemName } from "../../store/journal/files/network-filesys
 import { VERSION } from "../../version.ts";
 import { AS_ROOT, run } from "./run.ts";
 
-/** What the daemon said, or why it said nothing. */
 export type DaemonAnswer =
   | { readonly socket: string; readonly status: NodeStatus }
   | { readonly socket: string; readonly status: null; readonly problem: string; readonly fix: string };

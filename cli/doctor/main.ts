@@ -29,7 +29,7 @@ export interface NodeDoctorOptions {
 
 const SEE_POD = "kubectl describe and kubectl logs of this pod say why";
 
-/** Examines everything that Holdfast needs on a node. Changes nothing. */
+/** Changes nothing. */
 export async function examineNode({ root, daemon, probe }: NodeDoctorOptions): Promise<Diagnosis[]> {
   const place = placeOf(root, daemon.socket);
   if (place === "other pod") return examineOtherPod(root);

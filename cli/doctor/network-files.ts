@@ -8,7 +8,6 @@ import { readBounded, SMALL_FILE_BYTES_MAX } from "../../platform/files.ts";
 import { pluginDirectories } from "./plugin-directories.ts";
 import { isExecutable } from "./run.ts";
 
-/** Where runtimes have their network configurations. */
 const DIRECTORIES = [
   "/etc/cni/net.d",
   "/var/lib/rancher/k3s/agent/etc/cni/net.d",

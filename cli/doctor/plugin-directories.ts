@@ -8,9 +8,7 @@ export interface PluginDirectory {
   readonly of: string;
 }
 
-/**
- * A path that exists only on nodes where a runtime looks into these directories, of which the first that exists counts.
- */
+/** A path that exists only where a runtime looks into the directories, of which the first that exists counts. */
 const MARKS: readonly (readonly [mark: string, of: string, directories: readonly string[]])[] = [
   ["var/lib/rancher/k3s", "k3s", PLUGIN_DIRECTORIES.k3s],
   ["var/lib/rancher/rke2", "RKE2", PLUGIN_DIRECTORIES.RKE2],

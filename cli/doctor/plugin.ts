@@ -20,7 +20,6 @@ const STATUS_CONFIG = JSON.stringify({
   ipam: { type: PLUGIN, subnets: "192.0.2.0/24" },
 });
 
-/** The plugin binary in each directory where something looks for it, and whether it reaches the daemon. */
 export async function examinePlugins(root: string): Promise<Diagnosis[]> {
   const directories = pluginDirectories(root);
   const there = directories.filter(({ path }) => existsSync(join(root, path, PLUGIN)));
@@ -31,10 +30,7 @@ export async function examinePlugins(root: string): Promise<Diagnosis[]> {
   return found;
 }
 
-/**
- * From the daemon's pod: the init container has installed the image's own plugin binary, which can ask this daemon as
- * well.
- */
+/** The init container has installed the image's own plugin binary, which can ask this daemon as well. */
 export async function examinePluginOfImage(root: string): Promise<Diagnosis[]> {
   const installed = part("plugin binary").unknown(
     "is on the node, where a pod cannot see it; the init container installed it when this pod started",

@@ -4,10 +4,8 @@ import { accessSync, constants } from "node:fs";
 /** Longer than any of them takes, ms: what hangs must not hold up the others. */
 const RUN_MS_MAX = 10_000;
 
-/** The fix of everything that only root can see. */
 export const AS_ROOT = "run holdfast doctor as root (sudo)";
 
-/** The fix of what a pod cannot see of its node. */
 export const ON_THE_NODE = "run holdfast doctor on the node itself";
 
 export interface Outcome {
@@ -17,7 +15,7 @@ export interface Outcome {
   readonly stderr: string;
 }
 
-/** Runs a program of the system. Never throws. */
+/** Never throws. */
 export function run(
   program: string,
   words: readonly string[],

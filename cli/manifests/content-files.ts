@@ -18,10 +18,7 @@ export interface ContentOfFiles {
   readonly paths: readonly string[];
 }
 
-/**
- * A Secret or ConfigMap of files, each under its name, as `kubectl create secret generic` makes it. Throws
- * CommandError.
- */
+/** Each file under its name, as `kubectl create secret generic` makes it. Throws CommandError. */
 export function contentOfFiles({ kind, namespace, name, paths }: ContentOfFiles): object {
   const values = new Map<string, Buffer>();
   for (const path of paths) {
@@ -47,7 +44,6 @@ export function contentOfFiles({ kind, namespace, name, paths }: ContentOfFiles)
   return { apiVersion: "v1", kind: CONTENT_KINDS[kind], metadata: { namespace, name }, ...data };
 }
 
-/** Keys with their files. */
 function filesAt(text: string): [key: string, file: string][] {
   const equals = text.indexOf("=");
   if (equals > 0 && !text.slice(0, equals).includes("/")) return [[text.slice(0, equals), text.slice(equals + 1)]];

@@ -8,10 +8,7 @@ import { CommandError } from "../failure.ts";
 import { note, printable } from "../terminal.ts";
 import type { Placed } from "./run.ts";
 
-/**
- * Entry of the bundle `convert`. The text of one document; or why it cannot be converted, as an Error. Other errors are
- * faults and are thrown.
- */
+/** Entry of the bundle. Resolves with an Error where it cannot be converted; other errors are faults and are thrown. */
 export async function convertPlaced(placed: Placed): Promise<string | Error> {
   try {
     return await convertedText(placed);

@@ -2,7 +2,6 @@ import { Composer, type CST, type Document, isMap, isSeq, LineCounter, Parser, t
 import { isTooDeep, JSON_LEVELS_MAX, TOO_DEEP } from "../../ipam/definition/bounded-json.ts";
 import { DocumentFault, plainValue } from "./plain-value.ts";
 
-/** One Kubernetes object of a file, and its position. */
 export interface ManifestObject {
   readonly object: unknown;
   readonly line: number;
@@ -37,10 +36,7 @@ export function* readManifestText(text: string): Generator<ManifestObject | Mani
   for (const document of composer.end()) yield* readDocument(document, lines);
 }
 
-/**
- * The documents of a text, and what is between them; TOO_DEEP: one of which the library overflows the stack, and
- * nothing after it.
- */
+/** TOO_DEEP: a document of which the library overflows the stack, and nothing after it. */
 function* tokensOf(text: string, lines: LineCounter): Generator<CST.Token | typeof TOO_DEEP> {
   try {
     yield* new Parser(lines.addNewLine).parse(text);
@@ -94,10 +90,7 @@ function openList(
   });
 }
 
-/**
- * Whether a document of YAML is nested deeper than so many levels. Asked before it is composed, which recurses:
- * thousands of brackets would overflow the stack.
- */
+/** Asked before it is composed, which recurses: thousands of brackets would overflow the stack. */
 function isNestedDeeper(document: CST.Token, levelsMax: number): boolean {
   const open: { readonly token: CST.Token | null | undefined; readonly level: number }[] = [
     { token: document, level: 0 },

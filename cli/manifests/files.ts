@@ -3,9 +3,8 @@ import { join } from "node:path";
 import { CommandError } from "../failure.ts";
 import { formatBytes } from "../human.ts";
 
-/** One text with manifests, or why it cannot be read. */
 export interface ManifestFile {
-  /** Its name in messages. */
+  /** In messages. */
   readonly name: string;
   read(): Promise<string>;
 }
@@ -16,10 +15,7 @@ const STDIN = "-";
 const BOOT_FILES = ["user-data", "vendor-data", "meta-data", "authorized_keys"];
 const ENDINGS = /\.(ya?ml|json)$/;
 
-/**
- * The files that the values of `-f` name, in that order; a directory means its YAML and JSON files by name. Throws
- * CommandError.
- */
+/** In the order of `-f`; a directory means its YAML and JSON files by name. Throws CommandError. */
 export function manifestFiles(path: string): ManifestFile[] {
   if (path === STDIN) return [{ name: "standard input", read: readStdin }];
   try {

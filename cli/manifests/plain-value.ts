@@ -11,10 +11,7 @@ export class DocumentFault extends Error {
   }
 }
 
-/**
- * Values of a document that may come from aliases: they are copied when the document is sent, and aliases of aliases
- * multiply ("billion laughs").
- */
+/** Values from aliases: copied when the document is sent, and aliases of aliases multiply ("billion laughs"). */
 const COPIED_VALUES_MAX = 100_000;
 
 interface Anchored {
@@ -28,10 +25,7 @@ export function plainValue(node: Node | null): unknown {
   return new PlainReader().read(node);
 }
 
-/**
- * One walk in the order of the text, which is linear: the library compares each key of a mapping with all before it,
- * and searches all anchors for each alias.
- */
+/** One walk, which is linear: the library compares each key with all before it, and searches all anchors per alias. */
 class PlainReader {
   /** null: within the value that has the anchor. */
   readonly #anchored = new Map<string, Anchored | null>();

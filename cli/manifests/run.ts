@@ -8,10 +8,7 @@ import { Progress } from "../progress.ts";
 import { print, printable, printError } from "../terminal.ts";
 import { type ManifestFile, manifestFiles } from "./files.ts";
 
-/**
- * Objects in one request: each is made durable before the next, so that this many are answered well within the
- * time-out.
- */
+/** Each is made durable before the next, so that this many are answered well within the time-out. */
 const BATCH_OBJECTS_MAX = 200;
 /** A quarter of the daemon's limit for one request; an object that exceeds it is sent alone. */
 const BATCH_BYTES_MAX = CNI_BODY_BYTES_MAX / 4;
@@ -27,13 +24,9 @@ export interface Placed {
   readonly place: string;
 }
 
-/** A result of the daemon with the object that it is about. */
 export type PlacedResult = Placed & { readonly result: AppliedResult };
 
-/**
- * Reads everything that the values of `-f` name. Unreadable parts are reported at once and set exit code 1; the rest
- * goes on.
- */
+/** Unreadable parts are reported at once and set exit code 1; the rest goes on. */
 export async function readManifests(
   clock: Clock,
   paths: readonly string[],
@@ -96,7 +89,6 @@ export async function sendManifests(
   });
 }
 
-/** Each object by itself: what applying it, or deleting it, would do. */
 export async function diffManifests(
   clock: Clock,
   client: Client,
@@ -119,7 +111,6 @@ export function rehearse(clock: Clock, client: Client, placed: readonly Placed[]
   });
 }
 
-/** Calls `send` with as many objects as one request may have, one request after another. */
 export async function inBatches(
   clock: Clock,
   placed: readonly Placed[],
@@ -161,7 +152,6 @@ function* batches(placed: readonly Placed[]): Generator<Placed[]> {
   if (batch.length > 0) yield batch;
 }
 
-/** Reports one object that failed; the others go on. */
 export function refuseObject({ place, object }: Placed, { message, hint }: { message: string; hint: string }): void {
   refuse(`${place === "" ? "" : `${place}: `}${nameOf(object)}: ${message}`, hint);
 }

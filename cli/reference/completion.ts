@@ -3,7 +3,6 @@ import { print } from "../terminal.ts";
 
 const SHELLS = { bash: bashScript, zsh: zshScript, fish: fishScript } as const;
 
-/** `holdfast completion SHELL`: what a shell completes commands, options and names of networks by. */
 export function addCompletion(program: Command): void {
   program
     .command("completion")

@@ -3,7 +3,7 @@ import { VERSION } from "../../version.ts";
 import { print } from "../terminal.ts";
 import { shownCommands } from "./completion.ts";
 
-/** `holdfast manual`, for packages: the page holdfast(1), from the same words as the help. */
+/** From the same words as the help. */
 export function addManual(program: Command): void {
   program.command("manual", { hidden: true }).action(() => print(manualOf(program)));
 }

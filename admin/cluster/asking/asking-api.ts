@@ -25,7 +25,6 @@ function isRequired(path: string): boolean {
 }
 
 export interface AskingOptions {
-  /** For messages. */
   readonly server: string;
   /** A list without an object for so long, ms, is given up; 0: never. */
   readonly silenceMs: number;

@@ -1,7 +1,4 @@
-/**
- * The server's certificate is not accepted:
- * https://nodejs.org/docs/latest-v24.x/api/tls.html#x509-certificate-error-codes
- */
+/** https://nodejs.org/docs/latest-v24.x/api/tls.html#x509-certificate-error-codes */
 const CERTIFICATE_ERRORS: ReadonlySet<string> = new Set([
   "CERT_CHAIN_TOO_LONG",
   "CERT_HAS_EXPIRED",
@@ -26,7 +23,6 @@ const CERTIFICATE_ERRORS: ReadonlySet<string> = new Set([
   "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
 ]);
 
-/** Why there is no answer from a cluster, with a hint for the operator. */
 export class ClusterProblem extends Error {
   override readonly name = "ClusterProblem";
   readonly hint: string;
@@ -49,7 +45,6 @@ export function unknownResource(path: string): ClusterProblem {
   );
 }
 
-/** The user of the kubeconfig lacks a permission. */
 export function forbidden(path: string, said: string): ClusterProblem {
   return new ClusterProblem(
     "refused",

@@ -1,7 +1,7 @@
 import { type KubeApi, ListRefused, type ListRequest } from "../../../kube/kube-api.ts";
 import { ClusterProblem } from "./cluster-problem.ts";
 
-/** Every object of a collection. Rejects with ClusterProblem and ListRefused. */
+/** Rejects with ClusterProblem and ListRefused. */
 export async function listObjects<T>(
   api: KubeApi,
   path: string,

@@ -23,13 +23,12 @@ interface PodSpec {
   readonly volumes?: readonly { readonly name?: string; readonly hostPath?: { readonly path?: string } }[];
 }
 
-/** Those of Holdfast with a component label, in any namespace. */
+/** In any namespace. */
 export function workloadsOf(api: KubeApi, kind: "daemonsets" | "deployments", component: string): Promise<Workload[]> {
   const path = kind === "daemonsets" ? DAEMONSETS_PATH : DEPLOYMENTS_PATH;
   return listObjects<Workload>(api, path, { query: labelsOf(component) });
 }
 
-/** The selector of Holdfast's own, by component. */
 export function labelsOf(component: string): { readonly labelSelector: string } {
   return { labelSelector: `app.kubernetes.io/name=holdfast,app.kubernetes.io/component=${component}` };
 }

@@ -9,7 +9,7 @@
  *   plugin-directories     where container runtimes look for plugins, by distribution
  *   elsewhere              hints for requests that only the other one answers
  *   http, in-process       the routes on a daemon's socket, and for the command line on a cluster
- *   node-admin, node-check, manifests   a node's answers
+ *   node-admin, manifests   a node's answers
  *   cluster/               a cluster's answers, from its objects
  */
 

@@ -13,6 +13,7 @@ import { parseInterfaceAddress } from "../ipam/space/cidr.ts";
 import { Pool } from "../ipam/space/pool.ts";
 import type { ObjectName } from "../kube/views/claim-reference.ts";
 import { invalid } from "../platform/api-query.ts";
+import { checkResolverFiles, type ResolverFiles } from "../platform/resolv-conf.ts";
 import { type ImportReport, type ImportRequest, importLeases } from "../store/host-local/report.ts";
 import type { ClaimManifest, ContentView } from "../store/manifests.ts";
 import type { AdminStore, HistoryWant, ReleaseOutcome, ReleaseWant } from "../store/node-store.ts";
@@ -43,7 +44,6 @@ import {
   manifestsOf,
   withContentNote,
 } from "./manifests.ts";
-import { checkNode, type NodeCheckParts } from "./node-check.ts";
 import { planObject, type SpaceOfNad } from "./plan.ts";
 
 const PLAN_HINT = "name a file of them (-f), or a cluster (--kubeconfig)";
@@ -53,7 +53,7 @@ const OWN_MAX = 100;
 /** Objects submitted in one turn: other requests wait for reading them. */
 const OBJECTS_AT_ONCE = 50;
 
-export interface NodeAdminParts extends ManifestParts, NodeCheckParts {
+export interface NodeAdminParts extends ManifestParts {
   readonly store: AdminStore;
   readonly version: string;
   readonly node: string;
@@ -61,6 +61,13 @@ export interface NodeAdminParts extends ManifestParts, NodeCheckParts {
   readonly since: string;
   readonly identity: IdentityService;
   outstanding(): number;
+  readonly resolverFiles: ResolverFiles;
+  notReady(): string | null;
+  spool(): { readonly waiting: number; readonly bad: number };
+  /** Besides what the store knows. */
+  notes(): string[];
+  /** About the daemon itself. */
+  findings(): Promise<Finding[]> | Finding[];
   rebuild(backup: string | null, replace: boolean): Promise<void>;
 }
 
@@ -298,4 +305,26 @@ function directoryIdentity(path: string): string | null {
     // Writing the file will report the reason.
     return null;
   }
+}
+
+async function checkNode(parts: NodeAdminParts): Promise<Finding[]> {
+  const { store, resolverFiles } = parts;
+  const resolvers = await checkResolverFiles(store, resolverFiles);
+  const found = [...(await store.check()), ...checkSpool(parts.spool()), ...resolvers, ...(await parts.findings())];
+  return [...found, ...checkReady(parts.notReady(), found)];
+}
+
+/** Why no ADD is served now, unless a finding already says so. */
+function checkReady(reason: string | null, found: readonly Finding[]): Finding[] {
+  if (reason === null || found.some(({ whyNotReady }) => whyNotReady === reason)) return [];
+  const hint = "fix the cause above; the daemon then serves again by itself, details are in its log";
+  return [{ invariant: "ready", message: `the daemon gives no address now: ${reason}`, hint }];
+}
+
+function checkSpool({ bad }: { bad: number }): Finding[] {
+  if (bad === 0) return [];
+  const message = `${bad} spooled requests are not understood; the addresses of their containers may still be held`;
+  const hint =
+    "read the *.bad files in the spool directory, see holdfast list for their containers, then delete the files";
+  return [{ invariant: "spool", message, hint }];
 }

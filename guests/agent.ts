@@ -4,7 +4,7 @@
  *   main, settings, run-lock      the process; metadata-net: its parts, put together
  *   daemon-link, agent            asks the daemon which ports are wanted, and brings the node to them
  *   datapath, node-guard, own-address-rules   all drivers, and what keeps guests from others who would answer
- *   ports, guest                  all wanted ports: finds them, lets drivers admit them, reports what cannot be served
+ *   served-ports, guest           all wanted ports: finds them, lets drivers admit them, reports what cannot be served
  *   port-search, port-finder, port-lookup   looks for the host-side link of an attachment, several at once
  *   port-memory                   which port and address an attachment has, kept in a file
  *   drivers/, ovs/                how frames get from the ports of a switch to the listener and back
@@ -18,7 +18,7 @@ import { type Clock, sleep } from "../platform/time.ts";
 import { exchange } from "./daemon-link.ts";
 import type { Haproxy } from "./haproxy/haproxy.ts";
 import type { WantedPorts } from "./ports/wire.ts";
-import type { Ports } from "./ports.ts";
+import type { Ports } from "./served-ports.ts";
 
 /** Pause between two checks of everything, ms: an administrator may have changed something that nobody watches. */
 const LOOK_MS = 30_000;

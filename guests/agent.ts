@@ -2,7 +2,7 @@
  * guests/: `holdfast metadata-net`, the privileged part: brings requests of guests to haproxy, each by its port
  *
  *   main, settings, run-lock      the process; metadata-net: its parts, put together
- *   daemon-link, agent            asks the daemon which ports are wanted, and brings the node to them
+ *   long-poll, agent              asks the daemon which ports are wanted, and brings the node to them
  *   datapath, node-guard, own-address-rules   all drivers, and what keeps guests from others who would answer
  *   served-ports, guest           all wanted ports: finds them, lets drivers admit them, reports what cannot be served
  *   port-search, port-finder, port-lookup   looks for the host-side link of an attachment, several at once
@@ -15,9 +15,9 @@
 
 import type { Log } from "../platform/log.ts";
 import { type Clock, sleep } from "../platform/time.ts";
-import { exchange } from "./daemon-link.ts";
 import type { Haproxy } from "./haproxy/haproxy.ts";
-import type { WantedPorts } from "./ports/wire.ts";
+import { DAEMON, exchange } from "./long-poll.ts";
+import { PORTS_PATH, readWantedPorts, type WantedPorts } from "./ports/wire.ts";
 import type { Ports } from "./served-ports.ts";
 
 /** Pause between two checks of everything, ms: an administrator may have changed something that nobody watches. */
@@ -132,7 +132,8 @@ export class Agent {
       try {
         const report = this.#report();
         this.#reported = JSON.stringify(report);
-        const wanted = await exchange(socket, report, this.#polling.signal);
+        const question = { socket, path: PORTS_PATH, report, signal: this.#polling.signal };
+        const wanted = await exchange(DAEMON, question, readWantedPorts);
         if (!this.#connected) log.info({ ports: wanted.ports.length }, "the daemon is heard");
         // After a silence nothing is taken for granted.
         const again = !this.#connected;

@@ -1,3 +1,8 @@
+import { JsonFields } from "../../platform/json-fields.ts";
+
+const BACKEND = /^\d{1,3}(\.\d{1,3}){3}:[1-9]\d{0,4}$/;
+const PORT_MAX = 65_535;
+
 /**
  * The protocol between `holdfast metadata-net`, which may write the node's northbound database, and `holdfast
  * metadata`, which knows references and endpoints: `POST /v1/metadata/balancers` on the latter's socket. The request
@@ -41,9 +46,38 @@ export interface WantedBalancer {
   readonly ports: readonly WantedEntry[];
 }
 
-export interface WantedEntry {
+interface WantedEntry {
   readonly port: number;
   readonly backends: readonly string[];
 }
 
 export const BALANCERS_PATH = "/v1/metadata/balancers";
+
+/** Throws Error. */
+export function readWantedBalancers(value: unknown): WantedBalancers {
+  const wanted = new JsonFields(value);
+  const balancers = wanted.list("balancers", readBalancer);
+  if (new Set(balancers.map(({ network }) => network)).size < balancers.length)
+    throw new Error("balancers: expected each network once");
+  return { version: wanted.string("version"), node: wanted.string("node"), balancers };
+}
+
+function readBalancer(value: unknown): WantedBalancer {
+  const balancer = new JsonFields(value);
+  return {
+    network: balancer.string("network", (text) => text !== ""),
+    backends: balancer.get("backends") === null ? null : readBackends(balancer),
+    ports: balancer.list("ports", readEntry),
+  };
+}
+
+function readEntry(value: unknown): WantedEntry {
+  const entry = new JsonFields(value);
+  return { port: entry.integer("port", 1, PORT_MAX), backends: readBackends(entry) };
+}
+
+function readBackends(fields: JsonFields): string[] {
+  const backends = fields.strings("backends");
+  if (backends.some((one) => !BACKEND.test(one))) throw new Error("backends: expected addresses with ports");
+  return backends;
+}

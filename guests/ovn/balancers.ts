@@ -3,9 +3,15 @@ import type { Log } from "../../platform/log.ts";
 import { Notifier } from "../../platform/notifier.ts";
 import { logFailure, PeriodicTask } from "../../platform/periodic-task.ts";
 import { type Clock, sleep } from "../../platform/time.ts";
-import { exchangeBalancers } from "./balancer-link.ts";
+import { exchange, METADATA_SERVER } from "../long-poll.ts";
 import { type BalancerPlan, networksIn, planBalancers, REMOVAL } from "./balancer-plan.ts";
-import type { BalancerProblem, WantedBalancer, WantedBalancers } from "./balancers-wire.ts";
+import {
+  BALANCERS_PATH,
+  type BalancerProblem,
+  readWantedBalancers,
+  type WantedBalancer,
+  type WantedBalancers,
+} from "./balancers-wire.ts";
 import { findNorthbound, type Northbound, type NorthboundRows, openNorthbound, readNorthbound } from "./northbound.ts";
 
 const POLL_MS = 25_000;
@@ -245,7 +251,8 @@ export class Balancers {
       const written = [...this.#written];
       const report = { applied: this.#applied, networks, written, problems: this.#problems, waitMs: POLL_MS };
       try {
-        const wanted = await exchangeBalancers(socket, report, this.#polling.signal);
+        const question = { socket, path: BALANCERS_PATH, report, signal: this.#polling.signal };
+        const wanted = await exchange(METADATA_SERVER, question, readWantedBalancers);
         if (this.#heard !== true)
           log.info({ socket, balancers: wanted.balancers.length }, "the metadata server is heard");
         this.#heard = true;

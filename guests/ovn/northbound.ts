@@ -2,7 +2,7 @@
  * guests/ovn/: balancers of OVN-Kubernetes that lead guests to their tenants' backends
  *
  *   northbound     the node's own database, and what is read of it
- *   balancer-plan  decides which rows are written; balancer-link: asks `holdfast metadata` what is wanted
+ *   balancer-plan  decides which rows are written; balancers-wire: how `holdfast metadata` says what is wanted
  *   balancers      keeps the database so; balancers-wire: the protocol with `holdfast metadata`
  */
 

@@ -12,10 +12,10 @@ import type { Attachment } from "../../allocations/records.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { Finding } from "../../ipam/finding.ts";
 import type { Log } from "../../platform/log.ts";
-import { Notifier } from "../../platform/notifier.ts";
 import { PeriodicTask, type RestOptions } from "../../platform/periodic-task.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { PortStore } from "../../store/node-store.ts";
+import { Versions } from "../long-poll.ts";
 import { portFindings } from "./findings.ts";
 import { PortReports, type PortState } from "./reports.ts";
 import { portKey, portOf, WantedState } from "./wanted-state.ts";
@@ -63,15 +63,15 @@ export class PortService {
   readonly #withDefault = new WeakMap<NetworkDefinition, NetworkDefinition>();
   readonly #computing: PeriodicTask;
   readonly #looking: PeriodicTask;
-  /** Notifies when something has changed. */
-  readonly #notifier: Notifier;
+  /** Its notifier tells of every change. */
+  readonly #versions: Versions;
 
   /** Call before the store is opened. */
   constructor(parts: PortServiceParts) {
     this.#parts = parts;
     this.reports = new PortReports(parts.clock);
-    this.#wanted = new WantedState(parts.clock);
-    this.#notifier = new Notifier(parts.clock);
+    this.#versions = new Versions(parts.clock);
+    this.#wanted = new WantedState(this.#versions);
     const { clock } = parts;
     this.#computing = new PeriodicTask({
       ...{ clock, rest: COMPUTING_REST, unref: true, work: () => this.#compute() },
@@ -122,7 +122,7 @@ export class PortService {
   close(): void {
     void this.#looking.stop();
     void this.#computing.stop();
-    this.#notifier.close();
+    this.#versions.notifier.close();
   }
 
   /**
@@ -130,19 +130,15 @@ export class PortService {
    * wanted state is not known yet, or the daemon stops.
    */
   async poll(report: PortReport, hungUp: AbortSignal): Promise<WantedPorts | null> {
-    this.reports.take(report, this.#wanted.numberOf(report.applied));
+    this.reports.take(report, this.#versions.numberOf(report.applied));
     this.reports.pollBegins();
-    this.#notifier.notify();
-    const notify = () => this.#notifier.notify();
-    hungUp.addEventListener("abort", notify);
+    this.#versions.notifier.notify();
     try {
-      const news = () => this.#isKnown && report.applied !== this.#wanted.version;
-      await this.#notifier.until(() => news() || hungUp.aborted, report.waitMs);
+      await this.#versions.untilNews(report, hungUp, () => this.#isKnown);
     } finally {
-      hungUp.removeEventListener("abort", notify);
       this.reports.pollEnds();
     }
-    return this.#isKnown && !this.#notifier.closed ? this.#wanted.ports : null;
+    return this.#isKnown && !this.#versions.notifier.closed ? this.#wanted.ports : null;
   }
 
   get #isKnown(): boolean {
@@ -152,12 +148,12 @@ export class PortService {
   #serveOvn(names: readonly string[]): void {
     this.#ovnKnown = true;
     this.#wanted.putOvnNetworks(names);
-    this.#notifier.notify();
+    this.#versions.notifier.notify();
   }
 
   /** Waits until metadata-net is heard, at most `waitMs`. */
   untilHeard(waitMs: number): Promise<void> {
-    return this.#notifier.until(() => !this.reports.away, waitMs);
+    return this.#versions.notifier.until(() => !this.reports.away, waitMs);
   }
 
   /**
@@ -184,8 +180,8 @@ export class PortService {
       return state !== null;
     };
     const isSettled = () => look() && (state as PortState)?.kind !== "pending";
-    await this.#notifier.until(look, waitMs);
-    await this.#notifier.until(isSettled, Math.min(waitMs, pendingMs));
+    await this.#versions.notifier.until(look, waitMs);
+    await this.#versions.notifier.until(isSettled, Math.min(waitMs, pendingMs));
     return state;
   }
 
@@ -234,7 +230,7 @@ export class PortService {
 
   #compute(): void {
     const { log, notReady, store } = this.#parts;
-    if (this.#notifier.closed || notReady() !== null) return;
+    if (this.#versions.notifier.closed || notReady() !== null) return;
     try {
       if (this.#allDirty) {
         for (const network of [...store.attachmentCounts().keys(), ...this.#wanted.networks]) this.#dirty.add(network);
@@ -245,7 +241,7 @@ export class PortService {
         this.#dirty.delete(network);
       }
       this.#synced = true;
-      this.#notifier.notify();
+      this.#versions.notifier.notify();
     } catch (error) {
       log.warn({ err: error as Error }, "which ports get metadata cannot be told; trying again");
     }

@@ -1,17 +1,13 @@
 import type { FastifyInstance } from "fastify";
 import { RefusalError, refuse } from "../../ipam/refusals.ts";
 import { invalid, readBody, readQuery } from "../../platform/api-query.ts";
+import { PROBLEM_CHARS_MAX, WAIT_MS_MAX } from "../long-poll.ts";
 import type { PortService } from "./port-service.ts";
-import type { FailedPort, PortReport } from "./wire.ts";
-
-/** Longest wait of one request, ms: proxies in between need not wait longer. */
-const WAIT_MS_MAX = 60_000;
-/** Longest explanation of a failure that is copied into events and logs, characters. */
-const PROBLEM_CHARS_MAX = 1_000;
+import { type FailedPort, PORTS_PATH, type PortReport } from "./wire.ts";
 
 /** `POST /v1/metadata/ports`: what `holdfast metadata-net` has carried out, and what it shall. */
 export function addPortRoute(server: FastifyInstance, service: PortService): void {
-  server.post("/v1/metadata/ports", async (request, reply) => {
+  server.post(PORTS_PATH, async (request, reply) => {
     readQuery(request.query, []);
     const report = readReport(request.body);
     const hungUp = new AbortController();

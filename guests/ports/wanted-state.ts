@@ -1,6 +1,6 @@
 import type { Attachment } from "../../allocations/records.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { type Clock, randomUuid } from "../../platform/time.ts";
+import type { Versions } from "../long-poll.ts";
 import type { WantedPort, WantedPorts } from "./wire.ts";
 
 /** The port of one attachment, and when the attachment was made. */
@@ -29,18 +29,13 @@ export function portKey(one: { readonly containerId: string; readonly interface:
 
 /** The wanted ports of all networks, renumbered at each change. */
 export class WantedState {
-  readonly #run: string;
+  readonly #versions: Versions;
   readonly #entries = new Map<string, Entry>();
-  #number = 0;
   #ovnNetworks: readonly string[] = [];
   #answer: WantedPorts | null = null;
 
-  constructor(clock: Clock) {
-    this.#run = randomUuid(clock);
-  }
-
-  get version(): string {
-    return `${this.#run}.${this.#number}`;
+  constructor(versions: Versions) {
+    this.#versions = versions;
   }
 
   get networks(): readonly string[] {
@@ -49,17 +44,12 @@ export class WantedState {
 
   /** All ports in order of creation. */
   get ports(): WantedPorts {
-    if (this.#answer?.version === this.version) return this.#answer;
+    const version = this.#versions.present;
+    if (this.#answer?.version === version) return this.#answer;
     const known = [...this.#entries.values()].flatMap(({ ports }) => [...ports.values()]);
     const ports = known.sort((a, b) => a.id - b.id).map(({ port }) => port);
-    this.#answer = { version: this.version, ports, ovnNetworks: this.#ovnNetworks };
+    this.#answer = { version, ports, ovnNetworks: this.#ovnNetworks };
     return this.#answer;
-  }
-
-  /** The number in a version of this run; -1 for another's and for none. */
-  numberOf(version: string | null): number {
-    const prefix = `${this.#run}.`;
-    return version?.startsWith(prefix) ? Number(version.slice(prefix.length)) : -1;
   }
 
   definitionOf(network: string): NetworkDefinition | undefined {
@@ -87,11 +77,11 @@ export class WantedState {
       text: `${one.id} ${JSON.stringify(one.port)}`,
     }));
     const isKnown = ({ key, text }: { key: string; text: string }) => before?.get(key)?.text === text;
-    if (texts.length !== (before?.size ?? 0) || !texts.every(isKnown)) this.#number += 1;
+    if (texts.length !== (before?.size ?? 0) || !texts.every(isKnown)) this.#versions.number += 1;
     const ports = new Map(
       texts.map(({ key, ...one }) => {
         const known = before?.get(key);
-        return [key, known?.text === one.text ? known : { ...one, since: this.#number }] as const;
+        return [key, known?.text === one.text ? known : { ...one, since: this.#versions.number }] as const;
       }),
     );
     this.#entries.set(network, { definition, ports });
@@ -100,7 +90,7 @@ export class WantedState {
   putOvnNetworks(names: readonly string[]): void {
     if (JSON.stringify(names) === JSON.stringify(this.#ovnNetworks)) return;
     this.#ovnNetworks = names;
-    this.#number += 1;
+    this.#versions.number += 1;
   }
 }
 

@@ -1,3 +1,5 @@
+import { JsonFields } from "../../platform/json-fields.ts";
+
 /**
  * The protocol between `holdfast metadata-net` and the daemon: `POST /v1/metadata/ports` on the daemon's socket. The
  * request reports what was carried out; the answer comes when the wanted state differs from what the report has
@@ -42,4 +44,28 @@ export interface WantedPort {
   readonly addresses: readonly string[];
   /** As requested; null: none was, and that of the interface when it is first seen counts. */
   readonly mac: string | null;
+}
+
+export const PORTS_PATH = "/v1/metadata/ports";
+
+/** Throws Error. */
+export function readWantedPorts(value: unknown): WantedPorts {
+  const wanted = new JsonFields(value);
+  return {
+    version: wanted.string("version"),
+    ports: wanted.list("ports", readPort),
+    ovnNetworks: wanted.strings("ovnNetworks"),
+  };
+}
+
+function readPort(value: unknown): WantedPort {
+  const port = new JsonFields(value);
+  return {
+    network: port.string("network"),
+    containerId: port.string("containerId"),
+    interface: port.string("interface"),
+    netns: port.string("netns"),
+    addresses: port.strings("addresses"),
+    mac: port.stringOrNull("mac"),
+  };
 }

@@ -10,7 +10,7 @@ import { JsonFields } from "../../platform/json-fields.ts";
 import type { Log } from "../../platform/log.ts";
 import { Notifier } from "../../platform/notifier.ts";
 import { type Clock, sleep } from "../../platform/time.ts";
-import { askMetadata } from "../ovn/balancer-link.ts";
+import { exchange, METADATA_SERVER } from "../long-poll.ts";
 import { SERVICES_PATH, type ServicesReport, type WantedService, type WantedServices } from "./services-wire.ts";
 
 const POLL_MS = 25_000;
@@ -92,7 +92,8 @@ export class ServicePorts {
         ...{ applied: this.#applied, networks: this.#networks, problem: this.#problem, waitMs: POLL_MS },
       };
       try {
-        const wanted = await askMetadata({ socket, path: SERVICES_PATH, report, signal: polling }, readWanted);
+        const question = { socket, path: SERVICES_PATH, report, signal: polling };
+        const wanted = await exchange(METADATA_SERVER, question, readWanted);
         if (wanted.version !== this.#applied) await this.#carryOut(wanted);
         awayMs = AWAY_MS_MIN;
         await sleep(clock, EXCHANGE_MS_MIN, signal);

@@ -1,4 +1,5 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { PROBLEM_CHARS_MAX, WAIT_MS_MAX } from "../../guests/long-poll.ts";
 import { BALANCERS_PATH, type BalancerProblem, type BalancerReport } from "../../guests/ovn/balancers-wire.ts";
 import { SERVICES_PATH, type ServicesReport } from "../../guests/services/services-wire.ts";
 import { JsonFields } from "../../platform/json-fields.ts";
@@ -12,8 +13,6 @@ import type { BalancerService } from "./balancer-service.ts";
 /** Thousands of networks, with a problem each. */
 const BODY_BYTES_MAX = 4 << 20;
 const NAME_CHARS_MAX = 1_000;
-const WAIT_MS_MAX = 60_000;
-const PROBLEM_CHARS_MAX = 1_000;
 const KINDS: readonly string[] = ["failed", "no-router"] satisfies BalancerProblem["kind"][];
 const STOP_GRACE_MS = 500;
 

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { Notifier } from "../../platform/notifier.ts";
+import { Versions } from "../../guests/long-poll.ts";
 import { PeriodicTask } from "../../platform/periodic-task.ts";
 import type { Clock } from "../../platform/time.ts";
 
@@ -33,12 +33,9 @@ interface Report {
  */
 export class FollowedNetworks<T> {
   readonly #options: FollowedOptions<T>;
-  readonly #notifier: Notifier;
+  readonly #versions: Versions;
   #networks: readonly string[] = [];
   #wanted: readonly T[] = [];
-  #number = 1;
-  /** A version is one of this process. */
-  readonly #run: string;
   /** The networks that it is computed for. */
   #computedFor: readonly string[] | null = null;
   readonly #computing: PeriodicTask;
@@ -46,8 +43,7 @@ export class FollowedNetworks<T> {
   constructor(options: FollowedOptions<T>) {
     this.#options = options;
     const { clock, watch } = options;
-    this.#notifier = new Notifier(clock);
-    this.#run = `${process.pid}.${Math.trunc(clock.wallMs())}`;
+    this.#versions = new Versions(clock);
     this.#computing = new PeriodicTask({
       ...{ clock, settleMs: SOON_MS, intervalMs: LOOK_MS, unref: true },
       work: () => this.#compute(),
@@ -61,7 +57,7 @@ export class FollowedNetworks<T> {
 
   /** Releases all waiters. */
   async stop(): Promise<void> {
-    this.#notifier.close();
+    this.#versions.notifier.close();
     await this.#computing.stop();
   }
 
@@ -75,25 +71,17 @@ export class FollowedNetworks<T> {
    * server stops.
    */
   async poll(
-    { applied, networks, waitMs }: Report,
+    report: Report,
     hungUp: AbortSignal,
   ): Promise<{ readonly version: string; readonly wanted: readonly T[] } | null> {
-    if (!isDeepStrictEqual(networks, this.#networks)) {
-      this.#networks = [...networks];
+    if (!isDeepStrictEqual(report.networks, this.#networks)) {
+      this.#networks = [...report.networks];
       this.#computing.trigger(0);
     }
-    const notify = () => this.#notifier.notify();
-    hungUp.addEventListener("abort", notify);
     // What was computed for other networks says nothing of these.
-    const isNews = () => this.#computedFor === this.#networks && applied !== this.#version;
-    await this.#notifier.until(() => hungUp.aborted || isNews(), waitMs);
-    hungUp.removeEventListener("abort", notify);
-    if (this.#notifier.closed || this.#computedFor === null) return null;
-    return { version: this.#version, wanted: this.#wanted };
-  }
-
-  get #version(): string {
-    return `${this.#run}.${this.#number}`;
+    await this.#versions.untilNews(report, hungUp, () => this.#computedFor === this.#networks);
+    if (this.#versions.notifier.closed || this.#computedFor === null) return null;
+    return { version: this.#versions.present, wanted: this.#wanted };
   }
 
   async #compute(): Promise<void> {
@@ -103,11 +91,11 @@ export class FollowedNetworks<T> {
     const wanted = found.filter((one) => one !== null);
     if (!isDeepStrictEqual(wanted, this.#wanted)) {
       this.#wanted = wanted;
-      this.#number += 1;
+      this.#versions.number += 1;
       changed?.(wanted);
     }
     this.#computedFor = networks;
-    this.#notifier.notify();
+    this.#versions.notifier.notify();
     if (wanted.some(isUnknown)) this.#computing.trigger(AGAIN_MS);
   }
 }

@@ -4,10 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { run as examine } from "../../cli/doctor/run.ts";
-import { exchange } from "../../guests/daemon-link.ts";
 import { ask } from "../../guests/haproxy/command-socket.ts";
 import { run } from "../../guests/kernel/run.ts";
-import { exchangeBalancers } from "../../guests/ovn/balancer-link.ts";
+import { DAEMON, exchange, METADATA_SERVER } from "../../guests/long-poll.ts";
+import { BALANCERS_PATH, readWantedBalancers } from "../../guests/ovn/balancers-wire.ts";
+import { PORTS_PATH, readWantedPorts } from "../../guests/ports/wire.ts";
 import { LeanConnection } from "../../identity/lean-get.ts";
 import { createBoundedServer } from "../../platform/listeners/bounded-server.ts";
 import { LISTENERS, type ListenerName } from "../../platform/listeners/listeners.ts";
@@ -64,23 +65,24 @@ const REPORT = { waitMs: 0, applied: null, networks: [], written: [], problems: 
 
 describe("an answer without end is given up at its limit, and the next one is read", () => {
   const never = new AbortController().signal;
+  const question = (to: string) => ({ socket: path, path: to, report: REPORT, signal: never });
+  const askDaemon = () => exchange(DAEMON, question(PORTS_PATH), readWantedPorts);
+  const askMetadata = () => exchange(METADATA_SERVER, question(BALANCERS_PATH), readWantedBalancers);
 
   test("the daemon's", async () => {
     answer = endless;
-    await expect(exchange(path, REPORT as never, never)).rejects.toThrow(
-      `the daemon's answer has more than ${4 << 20} characters`,
-    );
+    await expect(askDaemon()).rejects.toThrow(`the daemon's answer has more than ${4 << 20} characters`);
     expect(sentBytes).toBeLessThan(32 << 20);
     answer = () => ['HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{"version":"1","ports":[],"ovnNetworks":[]}'];
-    await expect(exchange(path, REPORT as never, never)).resolves.toMatchObject({ version: "1" });
+    await expect(askDaemon()).resolves.toMatchObject({ version: "1" });
   });
 
   test("the metadata server's", async () => {
     answer = endless;
-    await expect(exchangeBalancers(path, REPORT as never, never)).rejects.toThrow("longer than any can be");
+    await expect(askMetadata()).rejects.toThrow("longer than any can be");
     expect(sentBytes).toBeLessThan(32 << 20);
     answer = () => ['HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{"version":"1","node":"n","balancers":[]}'];
-    await expect(exchangeBalancers(path, REPORT as never, never)).resolves.toMatchObject({ node: "n" });
+    await expect(askMetadata()).resolves.toMatchObject({ node: "n" });
   });
 
   test("haproxy's", async () => {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Answer, PathOf } from "../admin/answers.ts";
 import type { ApiError } from "../platform/api-error.ts";
-import { hearSocketErrors } from "../platform/http/socket-errors.ts";
+import { hearSocketErrors } from "../platform/socket.ts";
 import type { Client, Query } from "./client.ts";
 import { CommandError, EXIT } from "./failure.ts";
 import { unreachable } from "./unreachable.ts";

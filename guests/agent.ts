@@ -3,7 +3,7 @@
  *
  *   main, settings, run-lock      the process; metadata-net: its parts, put together
  *   long-poll, agent              asks the daemon which ports are wanted, and brings the node to them
- *   datapath, node-guard, own-address-rules   all drivers, and what keeps guests from others who would answer
+ *   datapath, node-guard          all drivers, and what keeps guests from others who would answer
  *   served-ports, guest           all wanted ports: finds them, lets drivers admit them, reports what cannot be served
  *   port-search, port-finder, port-lookup   looks for the host-side link of an attachment, several at once
  *   port-memory                   which port and address an attachment has, kept in a file

@@ -1,6 +1,6 @@
 import { request } from "node:http";
-import { hearSocketErrors } from "../platform/http/socket-errors.ts";
 import { Notifier } from "../platform/notifier.ts";
+import { hearSocketErrors } from "../platform/socket.ts";
 import { type Clock, randomUuid } from "../platform/time.ts";
 
 /** Longest wait of one request, ms: proxies in between need not wait longer. */

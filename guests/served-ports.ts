@@ -4,6 +4,7 @@ import { type Clock, sleep, type Timer } from "../platform/time.ts";
 import type { Datapath } from "./datapath.ts";
 import type { AdmittedPort, DatapathDriver } from "./drivers/driver.ts";
 import { FailureLog } from "./failure-log.ts";
+import { hasMoved, WantedGuests } from "./guest.ts";
 import type { Frontend } from "./haproxy/frontend.ts";
 import { mapEntries } from "./haproxy/port-map.ts";
 import { hostLink } from "./kernel/sysfs.ts";
@@ -14,7 +15,6 @@ import type { NotFound } from "./port-lookup.ts";
 import type { PortMemory } from "./port-memory.ts";
 import { type FoundPort, PortSearch } from "./port-search.ts";
 import type { FailedPort, WantedPorts } from "./ports/wire.ts";
-import { hasMoved, WantedGuests } from "./wanted-guests.ts";
 
 /** How long a change waits for its searches: what takes longer is carried out when it is found. */
 const SEARCH_GRACE_MS = 500;

@@ -6,10 +6,10 @@
  *   holding, compose   held addresses, and the identity composed of them
  *   allocation-source  what a source of allocations provides, and which of its answers is meant
  *   sources/           one file for each source of answers
- *   server, answer-request   its socket, and what is answered there
+ *   server             its socket, and what is answered there
  *   generation, identity-cache   when an answer is no longer valid
  *   content            what the claims of a guest name for it, on a node without Kubernetes
- *   source, client, daemon-socket, lean-get   the client side
+ *   source, client, lean-get   the client side
  */
 
 import type { AddressUser, Attachment } from "../allocations/records.ts";

@@ -1,6 +1,6 @@
 import { chmodSync, chownSync, lstatSync, mkdirSync, rmSync } from "node:fs";
-import type { Server } from "node:http";
-import { connect, type ListenOptions, type Server as StreamServer } from "node:net";
+import type { ClientRequest, Server } from "node:http";
+import { connect, type ListenOptions, type Socket, type Server as StreamServer } from "node:net";
 import { dirname } from "node:path";
 import type { Clock } from "./time.ts";
 
@@ -99,3 +99,20 @@ function isServed(path: string): Promise<boolean> {
     });
   });
 }
+
+/**
+ * Hears the errors of the request's connection for as long as it lives. Between the end of an answer and the return of
+ * the connection to its agent, Node's client listens no more; an error that is reported then, such as the reason for
+ * which the request was destroyed, or a reset, would end the process. Nothing is lost: the request reports each error
+ * that concerns it.
+ */
+export function hearSocketErrors(request: ClientRequest): ClientRequest {
+  return request.on("socket", hear);
+}
+
+function hear(socket: Socket): void {
+  // A connection that is kept serves many requests.
+  if (!socket.listeners("error").includes(ignore)) socket.on("error", ignore);
+}
+
+function ignore(): void {}

@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
+import { basename } from "node:path";
 
 /** What the kernel says of the host's links, without a process for each question. */
 
@@ -23,6 +24,15 @@ export function hostLink(name: string): HostLink | null {
 
 export function hostLinks(): readonly string[] {
   return readdirSync(LINKS);
+}
+
+/** What a link is plugged into; null: nothing. */
+export function masterOf(link: string): string | null {
+  try {
+    return basename(readlinkSync(`${LINKS}/${link}/master`));
+  } catch {
+    return null;
+  }
 }
 
 /** What tells a network namespace from all others, now; null: there is none under the path. */

@@ -2,10 +2,10 @@
  * guests/ports/: which guests of a node get metadata, and whether they are served
  *
  *   port-service  computes, answers and waits; route, wire: the requests of metadata-net
- *   wanted-state  all of them, numbered; reports: what metadata-net said of them
+ *   wanted-state  all of them, numbered; reports: what metadata-net said of them, as findings too
  *   admission     an ADD that waits for its port; guest-route: the route in its answer
  *   open-guests   an ADD is refused while its guest would reach the node's own 169.254.169.254; entry, closed-bridges
- *   findings, metrics
+ *   metrics
  */
 
 import type { Attachment } from "../../allocations/records.ts";
@@ -16,8 +16,7 @@ import { PeriodicTask, type RestOptions } from "../../platform/periodic-task.ts"
 import type { Clock } from "../../platform/time.ts";
 import type { PortStore } from "../../store/node-store.ts";
 import { Versions } from "../long-poll.ts";
-import { portFindings } from "./findings.ts";
-import { PortReports, type PortState } from "./reports.ts";
+import { PortReports, type PortState, portFindings } from "./reports.ts";
 import { portKey, portOf, WantedState } from "./wanted-state.ts";
 import type { PortReport, WantedPorts } from "./wire.ts";
 

@@ -2,7 +2,7 @@ import { setMaxListeners } from "node:events";
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { createSecureContext } from "node:tls";
-import { hearSocketErrors } from "../../platform/http/socket-errors.ts";
+import { hearSocketErrors } from "../../platform/socket.ts";
 import type { Clock } from "../../platform/time.ts";
 import { Contact } from "../client/contact.ts";
 import { ExchangeFailure, failureOf, type Limit, messageOf } from "../client/limit.ts";

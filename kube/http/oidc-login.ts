@@ -14,7 +14,7 @@ import {
   refreshTokenGrant,
 } from "openid-client";
 import { readBounded, SMALL_FILE_BYTES_MAX } from "../../platform/files.ts";
-import { hearSocketErrors } from "../../platform/http/socket-errors.ts";
+import { hearSocketErrors } from "../../platform/socket.ts";
 import { type Clock, isoTime } from "../../platform/time.ts";
 import { savedTokens, saveTokens } from "./saved-tokens.ts";
 import type { Token } from "./user-token.ts";

@@ -10,7 +10,7 @@ import {
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import type { HeaderLine } from "../../guests/haproxy/client-headers.ts";
 import { BoundedMap } from "../../platform/bounded-map.ts";
-import { hearSocketErrors } from "../../platform/http/socket-errors.ts";
+import { hearSocketErrors } from "../../platform/socket.ts";
 import type { Clock, Timer } from "../../platform/time.ts";
 import { type Headers, headerLines } from "./proxy-headers.ts";
 

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { JsonObjects } from "../../guests/ovs/json-objects.ts";
+import { JsonObjects } from "../../guests/ovs/ovsdb-connection.ts";
 import { readPodNetworks } from "../../identity/sources/ovn/pod-networks.ts";
 import { parseBoundedJson } from "../../ipam/definition/bounded-json.ts";
 import { parsePassed } from "../../ipam/definition/definition-keys.ts";

@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { DESCRIPTORS_KEPT } from "../../platform/listeners/descriptors.ts";
+import { DESCRIPTORS_KEPT } from "../../platform/listeners/bounded-server.ts";
 import { LISTENERS, type ListenerName } from "../../platform/listeners/listeners.ts";
 import { ConnectionLoad } from "../harness/connection-load.ts";
 import { network, TestDaemon } from "../harness/daemon.ts";

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { SERVICES_PATH, serviceKey } from "../../guests/services/services-wire.ts";
 import { SERVICE_ANNOTATION } from "../../networks/udn/udn-object.ts";
-import { connectionsMaxOf, DESCRIPTORS_KEPT } from "../../platform/listeners/descriptors.ts";
+import { connectionsMaxOf, DESCRIPTORS_KEPT } from "../../platform/listeners/bounded-server.ts";
 import { LISTENERS } from "../../platform/listeners/listeners.ts";
 import { ConnectionLoad } from "../harness/connection-load.ts";
 import { newDirectory } from "../harness/daemon.ts";

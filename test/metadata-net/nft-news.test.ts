@@ -1,8 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { afterEach, expect, test } from "vitest";
-import { NftTable } from "../../guests/drivers/nft/nft-table.ts";
+import { NftTable, TableNews } from "../../guests/drivers/nft/nft-table.ts";
 import { chainText, elementsOf, type TableForm } from "../../guests/drivers/nft/ruleset.ts";
-import { TableNews } from "../../guests/drivers/nft/table-news.ts";
 import { systemClock } from "../../platform/time.ts";
 import { run } from "../harness/daemon.ts";
 import { pause, until } from "../harness/wait.ts";

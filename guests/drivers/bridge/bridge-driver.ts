@@ -1,29 +1,30 @@
 /*
  * guests/drivers/bridge/: takes frames of guests in a Linux bridge, where the kernel cannot at their links
  *
- *   bridge-driver   the driver: a door for each bridge, or VLAN of one
- *   bridge-door     makes a door a port of its bridge
+ *   bridge-driver   the driver: a door for each bridge, or VLAN of one, which is a port of it
  *   ruleset         a table of family bridge
  */
 
+import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import type { Clock } from "../../../platform/time.ts";
 import { PORT_ADDRESSES, type PortAddress } from "../../kernel/port-address.ts";
 import { mustRun, run } from "../../kernel/run.ts";
-import type {
-  AdmittedPort,
-  DatapathDriver,
-  HostSideLink,
-  ListenerDoors,
-  OpenDoor,
-  PortRef,
-  Probe,
-  SyncResult,
+import { masterOf } from "../../kernel/sysfs.ts";
+import {
+  type AdmittedPort,
+  type DatapathDriver,
+  type HostSideLink,
+  type ListenerDoors,
+  METADATA_IPV4,
+  type OpenDoor,
+  type PortRef,
+  type Probe,
+  type SyncResult,
 } from "../driver.ts";
 import { Follower } from "../nft/follower.ts";
-import { isPort } from "../nft/links.ts";
+import { isPort, readLinkFile } from "../nft/links.ts";
 import { NftTable } from "../nft/nft-table.ts";
-import { doorName, placeOf, placeOfLink, plugIn, unplug } from "./bridge-door.ts";
 import { bridgeRuleset, FORM, shutBridgeRuleset } from "./ruleset.ts";
 
 /** There while the kernel takes bridged IPv4 through iptables. */
@@ -181,4 +182,74 @@ export class BridgeDriver implements DatapathDriver {
     this.#turn = turn.catch(() => {});
     return turn;
   }
+}
+
+/** A bridge, and the VLAN whose frames its port takes and gives without a tag; null: the bridge knows no VLANs. */
+interface BridgePlace {
+  readonly bridge: string;
+  readonly vlan: number | null;
+}
+
+/** "/" is in no name of a link. */
+function doorName({ bridge, vlan }: BridgePlace): string {
+  return `bridge:${bridge}${vlan === null ? "" : `/${vlan}`}`;
+}
+
+function placeOf(door: string): BridgePlace {
+  const [bridge, vlan] = door.slice("bridge:".length).split("/") as [string, string?];
+  return { bridge, vlan: vlan === undefined ? null : Number(vlan) };
+}
+
+/** Where a link is plugged in; null: into no Linux bridge. Throws an Error for the operator when it has no VLAN. */
+async function placeOfLink(link: string): Promise<BridgePlace | null> {
+  const bridge = masterOf(link);
+  if (bridge === null || readLinkFile(bridge, "bridge/bridge_id") === null) return null;
+  if (readLinkFile(bridge, "bridge/vlan_filtering") !== "1") return { bridge, vlan: null };
+  const shown = await mustRun("bridge", ["-json", "vlan", "show", "dev", link]);
+  const [port] = JSON.parse(shown || "[]") as { vlans?: { vlan: number; flags?: string[] }[] }[];
+  const vlan = port?.vlans?.find(({ flags }) => flags?.includes("PVID"))?.vlan;
+  if (vlan === undefined) throw new Error(`the link ${link} has no VLAN without a tag on the bridge ${bridge}`);
+  return { bridge, vlan };
+}
+
+/**
+ * Makes a door a port of its bridge, from any state. The bridge knows the listener's MACs and does not learn them,
+ * sends it nothing else, and answers ARP for 169.254.169.254 by itself.
+ */
+async function plugIn(
+  place: BridgePlace,
+  { outer }: OpenDoor,
+  macs: Pick<ListenerDoors, "serviceMac" | "doorMac" | "nobodyMac">,
+): Promise<void> {
+  const { bridge, vlan } = place;
+  const of = vlan === null ? "" : ` vlan ${vlan}`;
+  // A bridge takes the lowest address of its ports.
+  const mac = `fe:ff${createHash("sha256").update(outer).digest("hex").slice(0, 8).replaceAll(/../g, ":$&")}`;
+  await mustRun("ip", ["-batch", "-"], `link set ${outer} address ${mac} master ${bridge} up\n`);
+  const ours = readLinkFile(bridge, "bridge/default_pvid") ?? "0";
+  const vlans =
+    vlan === null
+      ? []
+      : [
+          ...(ours === "0" || ours === String(vlan) ? [] : [`vlan del dev ${outer} vid ${ours}`]),
+          `vlan add dev ${outer} vid ${vlan} pvid untagged`,
+        ];
+  const commands = [
+    ...vlans,
+    `link set dev ${outer} learning off flood off mcast_flood off bcast_flood off neigh_suppress on`,
+    ...[macs.doorMac, macs.serviceMac, macs.nobodyMac].map(
+      (one) => `fdb replace ${one} dev ${outer} master static${of}`,
+    ),
+  ];
+  await mustRun("bridge", ["-batch", "-"], `${commands.join("\n")}\n`);
+  const answer = `neigh replace ${METADATA_IPV4} lladdr ${macs.serviceMac} dev ${bridge} nud permanent\n`;
+  await mustRun("ip", ["-batch", "-"], answer);
+}
+
+/** Takes away what `plugIn` left at the bridge itself; what is at the door's link goes with that. */
+async function unplug({ bridge }: BridgePlace, serviceMac: string): Promise<void> {
+  const shown = await run("ip", ["-json", "neigh", "show", "dev", bridge, "nud", "permanent"]);
+  if (shown.code !== 0) return;
+  for (const { dst, lladdr } of JSON.parse(shown.stdout || "[]") as { dst: string; lladdr?: string }[])
+    if (lladdr === serviceMac) await run("ip", ["neigh", "del", dst, "dev", bridge]);
 }

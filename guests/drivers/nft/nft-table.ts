@@ -5,7 +5,7 @@
  *   ruleset      what it should be; claims: the rules that every driver has
  *   table-state  what it is, and the commands between the two
  *   links        the links of ports
- *   follower     hears of changes; table-news: which of them are of somebody else
+ *   follower     hears of changes
  */
 
 import type { Clock } from "../../../platform/time.ts";
@@ -15,7 +15,6 @@ import type { AdmittedPort, PortRef, SyncResult } from "../driver.ts";
 import { Follower } from "./follower.ts";
 import { choosePorts, concernsLinks, type WatchedLinks } from "./links.ts";
 import type { Ruleset, TableForm } from "./ruleset.ts";
-import { TableNews } from "./table-news.ts";
 import { type Line, linesBetween, parseTable, sameState, stateOf, type TableState } from "./table-state.ts";
 
 /** How often ports that nft refuses are left out and the rest is tried again. */
@@ -23,6 +22,9 @@ const ATTEMPTS_MAX = 5;
 /** A thousand ports print 1.4 million. */
 const LIST_LIMITS = { outputMax: 1 << 26 };
 const NO_LINKS: WatchedLinks = { byIndex: new Map(), names: new Set() };
+
+/** Name of a chain that is made and deleted again in each transaction of ours. */
+const MARK = "own_change";
 
 type LinkRef = Pick<PortRef, "link" | "ifindex">;
 
@@ -172,4 +174,40 @@ export function readRefusal(stderr: string, lines: readonly Line[]): Refused {
     if (address !== null) ports.set(address, `nft refuses the rules of its link: ${why}`);
   }
   return { ports, text: stderr.trim().slice(0, 300) };
+}
+
+/** Tells from the lines of `nft monitor` whether somebody else has changed a table. */
+export class TableNews {
+  readonly #inTable: string;
+  /** What was heard of the transaction that is being printed. */
+  #concerns = false;
+  #isOwn = false;
+
+  constructor(table: { readonly family: string; readonly name: string }) {
+    this.#inTable = ` ${table.family} ${table.name} `;
+  }
+
+  /**
+   * Lines that make a transaction known as one of ours: they leave nothing behind, and everybody hears of them. The
+   * number of the process that nft prints is no help in a container, where it is another one.
+   */
+  mark(): readonly Line[] {
+    const chain = `chain${this.#inTable}${MARK}`;
+    return ["add", "delete"].map((verb) => ({ text: `${verb} ${chain}`, address: null }));
+  }
+
+  /** Resolves to true at the end of each transaction of somebody else that has changed the table. */
+  heard(line: string): boolean {
+    // "# new generation 7 by process 123 (nft)" ends a transaction; "# ERROR: We lost some netlink events!" may be any.
+    if (line.startsWith("#")) {
+      const isLost = line.startsWith("# ERROR") || (this.#concerns && !this.#isOwn);
+      this.#concerns = false;
+      this.#isOwn = false;
+      return isLost;
+    }
+    if (!`${line} `.includes(this.#inTable)) return false;
+    this.#concerns = true;
+    this.#isOwn ||= line.includes(`${this.#inTable}${MARK}`);
+    return false;
+  }
 }

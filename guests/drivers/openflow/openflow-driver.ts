@@ -5,7 +5,7 @@
  *   door-port         the listener as a port of a bridge
  *   guest-port        whether a guest's port is still what it was admitted at
  *   bridge-flows      what is written on one bridge, and whether it is still there
- *   flow-text         the flows (pure); ofctl, flow-watch: ovs-ofctl as a command and as a monitor
+ *   flow-text         the flows (pure); ofctl: ovs-ofctl as a command
  */
 
 import { PeriodicTask } from "../../../platform/periodic-task.ts";

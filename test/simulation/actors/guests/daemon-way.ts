@@ -1,5 +1,5 @@
-import { answerRequest } from "../../../../identity/answer-request.ts";
-import type { DaemonWay } from "../../../../identity/daemon-socket.ts";
+import type { DaemonWay } from "../../../../identity/client.ts";
+import { answerRequest } from "../../../../identity/server.ts";
 import { IdentityAway } from "../../../../identity/source.ts";
 import type { Log } from "../../../../platform/log.ts";
 import type { Machine, World } from "../../world.ts";

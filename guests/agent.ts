@@ -43,7 +43,6 @@ export interface AgentParts {
   readonly clock: Clock;
 }
 
-/** Requests the wanted ports from the daemon, applies them and reports; repairs what is disturbed. */
 export class Agent {
   readonly #parts: AgentParts;
   readonly #stopping = new AbortController();
@@ -58,7 +57,6 @@ export class Agent {
   #failure: string | null = null;
   /** Changes that wait to be applied: an ADD is answered when they are. */
   #waiting = 0;
-  /** Aborts when the check under way is to be cut short. */
   #hurry = new AbortController();
   #cutShort = 0;
   /** The work under way, and everything that waits for it. */
@@ -83,7 +81,7 @@ export class Agent {
     return pending === 0 ? null : `${pending} of ${count} guests are not served`;
   }
 
-  /** Resolves after `stop`, when no work is under way any more. */
+  /** Resolves after `stop`. */
   async run(): Promise<void> {
     await Promise.all([this.#follow(), this.#keep()]);
     await this.#turn;
@@ -122,7 +120,6 @@ export class Agent {
     return this.#parts.ports.problem ?? this.#failure;
   }
 
-  /** Follows the daemon's wanted state. */
   async #follow(): Promise<void> {
     const { socket, log } = this.#parts;
     let awayMs = AWAY_MS_MIN;
@@ -180,10 +177,7 @@ export class Agent {
     }
   }
 
-  /**
-   * null: the state wanted when its turn comes. `again`: also checks what seems to be in place. Resolves with whether
-   * that was completed: for hundreds of ports it takes a while, and changes do not wait for its end.
-   */
+  /** null: what is wanted by then. `again`: also checks what seems in place; false: cut short, changes do not wait. */
   #carryOut(next: WantedPorts | null, again: boolean): Promise<boolean> {
     const isChange = next !== null || !again;
     if (isChange) {

@@ -12,12 +12,9 @@ export interface DatapathParts {
   readonly repaired: (driver: DatapathDriver["kind"]) => void;
 }
 
-/**
- * All drivers, and what keeps guests from others who answer at the service's addresses. Calls come one after the other.
- */
+/** All drivers, and what keeps guests from others who answer at the service's addresses. One call after the other. */
 export class Datapath {
   readonly #parts: DatapathParts;
-  /** Drivers whose datapath is to be compared. */
   readonly #suspect = new Set<DatapathDriver>();
 
   constructor(parts: DatapathParts) {
@@ -28,7 +25,6 @@ export class Datapath {
     return this.#parts.drivers;
   }
 
-  /** Is something to be compared again soon? */
   get isTroubled(): boolean {
     return this.#suspect.size > 0;
   }

@@ -2,15 +2,11 @@ import type { Log } from "../platform/log.ts";
 import type { Clock, Timer } from "../platform/time.ts";
 import type { FailedPort } from "./ports/wire.ts";
 
-/**
- * How long a port fails before that is logged, ms: a guest's link goes before the daemon has heard of the DEL, and
- * comes after it has heard of the ADD.
- */
+/** Until a failure is logged, ms: a guest's link goes before its DEL is heard of, and comes after its ADD is. */
 const TOLD_AFTER_MS = 3_000;
 
 interface Failure {
   readonly sinceMs: number;
-  /** The problem that was logged. */
   told: string | null;
 }
 

@@ -46,7 +46,6 @@ export function podOf(key: string): Required<Attachment> | null {
   return key.startsWith(POD_KEY) ? JSON.parse(key.slice(POD_KEY.length)) : null;
 }
 
-/** The guest, or why it cannot be served. */
 export function guestOf(wanted: Attachment): Guest | NotFound {
   const { network, containerId, interface: name, pod } = wanted;
   // The CNI rules. The names are used in headers.
@@ -69,7 +68,6 @@ export function guestOf(wanted: Attachment): Guest | NotFound {
   }
 }
 
-/** Whether nothing that is recorded of an attachment has changed. */
 function sameWanted(one: Attachment, other: Attachment): boolean {
   return (
     guestKey(one) === guestKey(other) &&
@@ -123,7 +121,6 @@ export class WantedGuests {
   }
 }
 
-/** Whether a guest is in another namespace than the one in which its port was found. */
 export function hasMoved(memory: PortMemory, key: string, { wanted }: Guest): boolean {
   const space = (memory.get(key) ?? memory.demoted(key))?.space ?? null;
   return space !== null && !isSameSpace(space, guestSpace(wanted.netns));

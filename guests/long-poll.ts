@@ -39,10 +39,7 @@ interface Question {
   readonly signal: AbortSignal;
 }
 
-/**
- * One exchange: reports what was carried out, resolves with what is wanted. Rejects with an Error that gives the reason
- * when there is no usable answer, or when `signal` aborts.
- */
+/** Reports what was carried out, resolves with what is wanted. Rejects with an Error that gives the reason. */
 export function exchange<T>(
   { name, tooLong, lateMs }: Answerer,
   { socket, path, report, signal }: Question,

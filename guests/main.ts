@@ -25,19 +25,14 @@ export function run(flags: Given): Promise<number> {
   );
 }
 
-/**
- * `holdfast metadata-net --remove`: takes away what its stop leaves. Throws Error when that fails, and SettingsError.
- */
+/** `holdfast metadata-net --remove`: takes away what its stop leaves. Throws Error, and SettingsError. */
 export async function remove(flags: Given, clock: Clock): Promise<void> {
   const settings = loadNetSettings(flags, process.env);
   mustBeRoot("it removes network namespaces, links and rules");
   await new MetadataNet(settings, makeLog("error", clock), clock).remove();
 }
 
-/**
- * `holdfast metadata-net --close`: closes what was closed before a reboot, so that containers may start. Throws Error
- * when that fails, and SettingsError.
- */
+/** `holdfast metadata-net --close`: closes what was closed before a reboot, for containers to start. Throws alike. */
 export async function close(flags: Given, clock: Clock): Promise<void> {
   const settings = loadNetSettings(flags, process.env);
   mustBeRoot("it adds rules");

@@ -176,10 +176,7 @@ export class MetadataNet {
     this.#running = this.#agent.run();
   }
 
-  /**
-   * Ends the listener. What keeps guests from anybody else who answers at its addresses stays, and what is known of the
-   * ports: KubeVirt lets nobody find it out again.
-   */
+  /** Ends the listener. What guards guests stays, and what is known of ports: KubeVirt lets nobody find it again. */
   async stop(): Promise<void> {
     try {
       for (const driver of this.#drivers) driver.close();
@@ -243,10 +240,7 @@ export class MetadataNet {
   }
 }
 
-/**
- * A port that comes is known to haproxy before anything is led there; of one that goes haproxy refuses what still
- * comes.
- */
+/** A port that comes is known to haproxy before it leads there; of one that goes haproxy refuses what still comes. */
 async function openPorts(ports: OpenPorts, frontend: Frontend, listener: Listener): Promise<boolean> {
   const all = [...new Set([...ports.values()].flat())].sort((a, b) => a - b);
   const entries = [...ports].flatMap(([network, own]) =>

@@ -3,20 +3,16 @@ import type { Clock } from "../platform/time.ts";
 import { ask, parseShowStat } from "./haproxy/command-socket.ts";
 
 export interface NetMetricSources {
-  /** Admitted ports by driver. */
   served(): ReadonlyMap<string, number>;
-  /** Wanted ports that are not served. */
   failed(): readonly { readonly kind: "final" | "pending" }[];
   connected(): boolean;
   /** Networks of OVN-Kubernetes with a balancer; null: there is no northbound database to write to. */
   balancers(): { readonly programmed: number; readonly failed: number } | null;
-  /** Socket of haproxy that knows its counters. */
   readonly statsSocket: string;
 }
 
 type Counts = Map<string, number>;
 
-/** Everything `GET /metrics` of metadata-net shows. */
 export class NetMetrics {
   readonly #sources: NetMetricSources;
   readonly #reloads: Counts = new Map();

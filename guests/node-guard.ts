@@ -9,10 +9,7 @@ import { masterOf } from "./kernel/sysfs.ts";
 
 const LINKS = "/sys/class/net";
 
-/**
- * One instance at a time moves the rule `lookup local`, whatever its run directory. A directory that is there: no file
- * is left.
- */
+/** Of all instances, whatever their run directory: one moves the rule `lookup local`. A directory: no file is left. */
 const LOCK = "/run";
 /** Before everything else: the kernel looks for its own addresses at this priority, too. */
 const FIRST = "0";
@@ -88,10 +85,7 @@ export class NodeGuard {
     return this.#bring(this.#closed);
   }
 
-  /**
-   * Closes the devices behind these links, and opens those that are behind none any more. `again`: looks at what is
-   * there.
-   */
+  /** Closes the devices behind these links, and opens all others of ours. `again`: looks at what is there. */
   async sync(links: readonly string[], again: boolean): Promise<void> {
     const wanted = await this.#devicesOf(links);
     const isChanged = !(["all", "bridges"] as const).every((key) => sameSet(this.#closed[key], wanted[key]));
@@ -152,7 +146,7 @@ export class NodeGuard {
     });
   }
 
-  /** Stops watching. Leaves the rules. */
+  /** Leaves the rules. */
   close(): void {
     this.#follower?.close();
   }

@@ -30,10 +30,7 @@ export interface WantedHere extends WantedPorts {
   readonly ports: readonly Attachment[];
 }
 
-/**
- * The pods of this node on networks of OVN-Kubernetes that are served here. Its rows in Open vSwitch say who is behind
- * which link; nothing is written there.
- */
+/** This node's pods on networks of OVN-Kubernetes served here, by its rows in Open vSwitch; none is written. */
 export class OvnPods {
   readonly #parts: OvnPodsParts;
   #networks: ReadonlySet<string> = new Set();
@@ -116,7 +113,6 @@ export class OvnPods {
     return all.filter((one): one is Required<Attachment> => one !== null && this.#networks.has(one.network));
   }
 
-  /** Says once that the pods cannot be known. */
   #noteAway(): void {
     const { ovs, clock, log } = this.#parts;
     if (this.#networks.size === 0 || ovs?.connected === true) {

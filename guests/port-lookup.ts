@@ -24,7 +24,6 @@ export interface NotFound {
 
 /** What cannot be this attachment's. */
 export interface OthersPorts {
-  /** Is the host's link of this index another attachment's port? */
   isTaken(ifindex: number): boolean;
   /** Is an interface of this name in the same namespace another attachment's? */
   isNamed(name: string): boolean;
@@ -43,14 +42,10 @@ const NO_HOST_SIDE = "which has no end on the node: frames of its guest cannot b
 
 const NOT_MADE = ": it is not made yet, or is a socket, such as a vhost-user port, and cannot be served";
 
-/** Finds the end of attachments' interfaces in the node's own network namespace. */
 export class PortLookup {
   readonly #hostLinks = new HostLinks();
 
-  /**
-   * By the interface's name; KubeVirt renames it when it takes it over, and then any veth pair of the namespace counts
-   * that is nobody else's. Never rejects for what is in the namespace.
-   */
+  /** By name; once KubeVirt has renamed it, any veth pair that is nobody else's. Never rejects for what is in there. */
   async find(wanted: Pick<WantedPort, "netns" | "interface">, others: OthersPorts): Promise<Lookup> {
     const { netns, interface: name } = wanted;
     const space = guestSpace(netns);

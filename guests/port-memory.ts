@@ -100,7 +100,6 @@ export class PortMemory {
     return known;
   }
 
-  /** The port is nobody's any more. */
   delete(key: string): void {
     if (this.#demoted.delete(key)) this.#changed = true;
     const known = this.#ports.get(key);
@@ -125,7 +124,6 @@ export class PortMemory {
     this.#demoted.set(key, { link: port.link, ifindex: port.ifindex, mac, space });
   }
 
-  /** Forgets whatever is kept of attachments that are not wanted. */
   keepOnly(wanted: { has(key: string): boolean }): void {
     for (const key of this.#ports.keys()) if (!wanted.has(key)) this.delete(key);
     for (const key of this.#demoted.keys()) if (!wanted.has(key) && this.#demoted.delete(key)) this.#changed = true;
@@ -145,7 +143,6 @@ export class PortMemory {
     return this.#unwritten.has(key);
   }
 
-  /** Writes everything down when it has changed. */
   save(): void {
     if (!this.#changed && existsSync(this.#path)) return;
     const content: Content = {

@@ -11,7 +11,6 @@ const REPEATED_MAX = 4;
 const REPEAT_MS_MIN = 500;
 const REPEAT_MS_MAX = 30_000;
 
-/** Where an attachment's frames come in, and its MAC. */
 export interface FoundPort {
   readonly kind: "found";
   readonly port: PortRef;
@@ -55,7 +54,6 @@ export class PortSearch {
     return this.#searches.get(key)?.problem ?? null;
   }
 
-  /** Is one of them to be repeated now? */
   get isDue(): boolean {
     const nowMs = this.#clock.monotonicMs();
     for (const search of this.#searches.values()) if (isDue(search, nowMs)) return true;
@@ -79,7 +77,6 @@ export class PortSearch {
     this.#searches.delete(key);
   }
 
-  /** Resolves when every one has been searched for once. */
   firstSettled(): Promise<void> {
     if (!this.#hasFirst()) return Promise.resolve();
     return new Promise((resolve) => {

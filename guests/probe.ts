@@ -14,7 +14,6 @@ import type { NetSettings } from "./settings.ts";
 /** What a node can do for its guests, or a part that is needed for it. */
 export interface Ability {
   readonly name: string;
-  /** Whom it is for. */
   readonly serves: string;
   readonly ok: boolean;
   /** Why not; or what is missing although it works. */

@@ -51,7 +51,6 @@ export class Ports {
   readonly #failureLog: FailureLog;
   #problem: string | null = null;
   #isEmpty = false;
-  /** Whether it is known what is wanted. */
   #isHeard = false;
   #ending: "shut" | "remove" | null = null;
   readonly #turns = new SingleFlight<void>();
@@ -82,7 +81,6 @@ export class Ports {
     return this.#problem;
   }
 
-  /** Wanted ports. */
   get count(): number {
     return this.#guests.count;
   }
@@ -98,7 +96,6 @@ export class Ports {
     return this.#search.isDue || (memory.hasUnwritten && clock.monotonicMs() >= this.#writeDueMs);
   }
 
-  /** Admitted ports by driver. */
   get servedByDriver(): ReadonlyMap<DatapathDriver["kind"], number> {
     const counts = new Map(this.#parts.datapath.drivers.map(({ kind }) => [kind, 0]));
     for (const [key, { port }] of this.#parts.memory.entries())
@@ -107,7 +104,6 @@ export class Ports {
     return counts;
   }
 
-  /** Wanted ports whose guests are not served. */
   get failed(): readonly FailedPort[] {
     const failed = [...this.#guests.unfit];
     for (const [key, { wanted }] of this.#guests.fit) {
@@ -118,10 +114,7 @@ export class Ports {
     return failed;
   }
 
-  /**
-   * Resolves when everything is carried out, but for searches that take long. `again`: nothing counts as in place
-   * because it once was, until `hurry` aborts: somebody waits.
-   */
+  /** Resolves when all but long searches is done. `again`: nothing counts as in place, until `hurry` aborts. */
   async carryOut(wanted: WantedPorts, again: boolean, hurry?: AbortSignal): Promise<void> {
     this.#isHeard = true;
     const isChanged = this.#take(this.#parts.pods.among(wanted));
@@ -146,10 +139,7 @@ export class Ports {
     return this.#inTurn(false);
   }
 
-  /**
-   * `shut`: ends the listener, and leaves closed what guests could reach instead. `remove`: also what an earlier
-   * process left.
-   */
+  /** `shut`: ends the listener, closes what guests could reach instead. `remove`: also what an earlier process left. */
   async end(how: "shut" | "remove"): Promise<void> {
     this.#foundTimer?.cancel();
     this.#failureLog.stop();

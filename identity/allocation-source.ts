@@ -81,10 +81,7 @@ export function matchingHolding(question: IdentityQuestion, holdings: readonly H
   );
 }
 
-/**
- * The holdings of the one network that has the address. A cooling address counts only if it is bound on no network, and
- * a machine's address is nobody's: machines are no guests of a node.
- */
+/** Of the one network that has it. A cooling address counts if it is bound on none; a machine is no guest of a node. */
 export function ofOneNetwork(
   question: Extract<IdentityQuestion, { kind: "address" }>,
   found: readonly Holding[],

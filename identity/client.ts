@@ -14,7 +14,6 @@ const CONNECTIONS_MAX = 32;
 /** The outcome of a request, for the metrics. */
 export type IdentityOutcome = "found" | "nobody" | "ambiguous" | "away" | "remembered";
 
-/** Asks the daemon of this node, over its read-only socket. */
 export class IdentityClient implements IdentitySource {
   readonly #daemon: DaemonWay;
   readonly #clock: Clock;
@@ -117,7 +116,6 @@ function sentenceOf(body: string): string {
   }
 }
 
-/** How a daemon is asked. */
 export interface DaemonWay {
   /** GET of a path with its query. Throws IdentityAway. */
   get(path: string): Promise<Reply>;

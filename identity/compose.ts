@@ -27,7 +27,6 @@ export class NotLearnt extends Error {
   }
 }
 
-/** Facts about networks. */
 export interface NetworkFacts {
   definition(network: string): NetworkDefinition | undefined;
   /** Throws NotLearnt when it is in a file that was not read recently. */

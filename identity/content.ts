@@ -58,7 +58,7 @@ export class ContentService {
   }
 }
 
-/** An applied object, unless it is switched off; null: there is none that may be served. */
+/** null: there is none that may be served. */
 export function servedObject(
   store: Pick<ContentOfClaims, "contentObject">,
   kind: ObjectKind,

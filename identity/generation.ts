@@ -5,7 +5,6 @@ import type { Clock } from "../platform/time.ts";
 const RUN_BYTES = 8;
 const COUNT_BYTES = 6;
 
-/** Path of the generation of an identity socket's answers. */
 export function generationPathOf(identitySocket: string): string {
   return `${identitySocket}.generation`;
 }

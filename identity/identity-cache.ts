@@ -4,10 +4,7 @@ import { BoundedMap } from "../platform/bounded-map.ts";
 import type { Clock } from "../platform/time.ts";
 import type { IdentityView } from "./wire.ts";
 
-/**
- * How long an answer is used again, ms, while the generation stays the same. The generation does not change for facts
- * other than who has an address, such as an edited definition or the end of the daemon.
- */
+/** While the generation stays the same, ms: an edited definition, or the end of the daemon, does not change it. */
 const USED_AGAIN_MS_MAX = 1_000;
 /** More than the interfaces of a node; limits the memory of a failing one. */
 const REMEMBERED_MAX = 20_000;
@@ -25,9 +22,8 @@ interface OpenFile {
 }
 
 /**
- * Answers of the identity socket that are still valid: the daemon writes another generation beside its socket before it
- * reports that an attachment was made or ended, so that no answer is used after the end of its allocation. See
- * docs/decisions/0020.
+ * Answers of the identity socket that are still valid: the daemon writes another generation beside it before it reports
+ * that an attachment was made or ended, so that none outlives its allocation (docs/decisions/0020).
  */
 export class IdentityCache {
   readonly #path: string;

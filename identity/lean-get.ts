@@ -20,9 +20,8 @@ interface ConnectionError extends Error {
 }
 
 /**
- * One keep-alive connection to a daemon of ours, for GET requests one after the other. It parses only what that daemon
- * writes (HTTP/1.1 with a Content-Length): Node's own client takes three times as long, which is felt when many VMs
- * boot at once. See docs/decisions/0049.
+ * One keep-alive connection to a daemon of ours, for one GET after the other. It parses only what that writes (HTTP/1.1
+ * with a Content-Length): Node's own client takes three times as long, felt when many VMs boot (docs/decisions/0049).
  */
 export class LeanConnection {
   readonly #socket: Socket;
@@ -98,10 +97,7 @@ export class LeanConnection {
   }
 }
 
-/**
- * A number: the answer is incomplete, and has at least so many bytes. Throws for anything but an answer of a daemon of
- * ours.
- */
+/** A number: the answer has at least so many bytes. Throws for anything but an answer of a daemon of ours. */
 function readReply(got: Buffer): Reply | number {
   const headEnd = got.indexOf("\r\n\r\n");
   if (headEnd < 0) {

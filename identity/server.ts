@@ -20,10 +20,7 @@ interface IdentityServerParts extends IdentityRequestParts {
   watchChanges(changed: () => void): void;
 }
 
-/**
- * The socket for clients that may know who is behind an address, and nothing else: it changes nothing and lists
- * nothing. Without the framework of the other socket, whose routes and plug-ins could become reachable here.
- */
+/** Read-only: who is behind an address. Without the other socket's framework, whose routes could be reachable here. */
 export class IdentityServer {
   readonly #clock: Clock;
   readonly #server: Server;
@@ -40,10 +37,7 @@ export class IdentityServer {
     });
   }
 
-  /**
-   * Mode 0660 for a group, else 0600. Throws when the path cannot be used. Must come before anything is answered
-   * elsewhere, so that no answer of the previous daemon is used again after that.
-   */
+  /** Mode 0660 for a group, else 0600. Throws. Comes first: no answer of the previous daemon is used again after it. */
   async listen(path: string, gid: number | null): Promise<void> {
     const socket = { listen: (where: { path: string }) => listen(this.#server, where) };
     await listenOnSocket(socket, path, { flag: "--identity-socket", gid });
@@ -76,7 +70,6 @@ function send(response: ServerResponse, { status, type, body }: IdentityReply): 
   response.end(body);
 }
 
-/** What answers are made from. */
 interface IdentityRequestParts {
   readonly service: IdentityService;
   /** null: in Kubernetes, which keeps content itself. */
@@ -85,7 +78,6 @@ interface IdentityRequestParts {
   notReady(): string | null;
 }
 
-/** One answer of the socket. */
 interface IdentityReply {
   readonly status: number;
   readonly type: "application/json" | "text/plain";
@@ -127,7 +119,6 @@ export async function answerRequest(
   return refusalReply(refuse("NOT_FOUND", { what: `route GET ${path}` }));
 }
 
-/** A refusal as it is answered. */
 function refusalReply({ code, message, hint }: Refusal): IdentityReply {
   const body = JSON.stringify({ code, message, hint });
   return { status: statusOf(code), type: "application/json", body };

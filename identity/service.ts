@@ -49,7 +49,7 @@ interface Here {
   readonly pod: RunningPod | null;
 }
 
-/** Answers `GET /v1/identity`. Nothing about who has an address is kept from one question to the next. */
+/** Nothing about who has an address is kept from one question to the next. */
 export class IdentityService {
   readonly #parts: IdentityParts;
 
@@ -169,10 +169,7 @@ export class IdentityService {
 /** Kept in memory while one is searched by its pod or VM. */
 const ATTACHMENTS_AT_ONCE = 1_000;
 
-/**
- * A runtime may give an ID again while the attachment of a container without its DEL is still recorded: pods tell them
- * apart.
- */
+/** A runtime may give an ID again while a container without its DEL is still recorded: pods tell them apart. */
 function isOneContainer(a: Container, b: Container): boolean {
   if (a.containerId !== b.containerId) return false;
   if (a.pod === null || b.pod === null) return true;
@@ -182,10 +179,7 @@ function isOneContainer(a: Container, b: Container): boolean {
 
 type Container = Pick<Attachment, "containerId" | "pod">;
 
-/**
- * Those of one pod. Only a VM has two at once: any other claim goes on to another pod when the one before it is gone or
- * has ended, though its attachment may still be recorded.
- */
+/** Of one pod. Only a VM has two at once; any other claim's earlier pod may have ended, and still be recorded. */
 function ofLatestUser(holdings: readonly Holding[]): readonly Holding[] {
   const users = containersOf(holdings).map(userKey);
   const latest = users.at(-1);
@@ -202,10 +196,7 @@ function viewOfPod({ namespace, name, uid, node, since }: RunningPod, vm: Identi
   return { state: "running", vm, pods, interfaces: [] };
 }
 
-/**
- * Attachments whose pod or VM has this name. A bare name matches in any namespace. Throws RefusalError if it is
- * ambiguous.
- */
+/** Those whose pod or VM has the name; a bare one matches in any namespace. Throws RefusalError if it is ambiguous. */
 function ofOne(
   kind: "pod" | "vm",
   name: string,

@@ -14,14 +14,9 @@ export type IdentitySubject =
   /** Whoever uses the address (without mask) on the network, where only that is known. */
   | { readonly kind: "address"; readonly network: string; readonly address: string };
 
-/**
- * Finds the identity behind a subject now, never from data that may be out of date: an address may have changed owners.
- */
+/** Finds the identity behind a subject now, never from old data: an address may have changed owners. */
 export interface IdentitySource {
-  /**
-   * The one VM, pod or container that the subject means, on this node now; null: none, or several. Rejects with
-   * IdentityAway when the source cannot be reached.
-   */
+  /** The one VM, pod or container on this node now; null: none, or several. Rejects with IdentityAway. */
   find(subject: IdentitySubject): Promise<IdentityView | null>;
   close(): Promise<void>;
 }

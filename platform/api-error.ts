@@ -22,7 +22,6 @@ const STATUS: Partial<Record<RefusalCode, number>> = {
   INTERNAL_ERROR: 500,
 };
 
-/** The HTTP status of an error. */
 export function statusOf(code: RefusalCode): number {
   return STATUS[code] ?? 400;
 }

@@ -9,10 +9,7 @@ const BOOT_FILE_BYTES_MAX = 4_096;
 /** Of statfs(2): file systems in memory. */
 const IN_MEMORY = [0x01021994, 0x858458f6];
 
-/**
- * What the kernel tells of the present boot: the first line of a file. Throws an Error that names the file and the
- * remedy.
- */
+/** The kernel's present boot: the first line of a file. Throws an Error that names the file and the remedy. */
 export function readKernelBootId(path: string): string {
   const remedy =
     "give --boot-id-file a file whose first line is this machine's boot ID, as that of /proc/sys/kernel/random/boot_id is";

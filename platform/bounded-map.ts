@@ -5,18 +5,14 @@ interface SizeBound<K, V> {
   readonly sizeOf: (value: V, key: K) => number;
 }
 
-/**
- * A map of at most so many entries, and of a size where others decide how large a value is: those that were set longest
- * ago are dropped. Setting a key makes it the newest.
- */
+/** At most so many entries, and a size where others decide of it: drops those that were set longest ago. */
 export class BoundedMap<K, V> extends Map<K, V> {
   readonly #countMax: number;
   readonly #bound: SizeBound<K, V> | undefined;
   #size = 0;
   /**
-   * Stays at the oldest entry for the map's whole life: entries behind it are dropped. A new iterator for each drop
-   * would walk over the holes of dropped entries until the table is rebuilt (33 µs each at 20,000 entries, instead of 1
-   * µs).
+   * For the map's whole life: a new iterator for each drop walks over the holes of dropped entries until the table is
+   * rebuilt (33 µs each at 20,000 entries, instead of 1 µs).
    */
   readonly #oldest: Iterator<K>;
 

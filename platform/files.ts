@@ -14,10 +14,7 @@ import {
 } from "node:fs";
 import { dirname } from "node:path";
 
-/**
- * Creates a directory and its parents for the owner alone, if they are missing. Throws an Error with the directory, the
- * cause and the flag for another one.
- */
+/** Creates a directory and its parents for the owner alone. Throws an Error with it, the cause and the flag to use. */
 export function ensureDirectory(path: string, flag: "state" | "spool"): void {
   try {
     makeMissing(path);
@@ -76,10 +73,7 @@ export function writeDurably(path: string, content: Buffer): string {
   return path;
 }
 
-/**
- * Whoever reads the file finds its old content or the new, also after a power failure. For its owner alone. `partial`:
- * a file beside it that is nobody else's.
- */
+/** Its old content or the new, also after a power failure. For its owner alone. `partial`: beside it, nobody else's. */
 export function replaceDurably(path: string, content: Buffer, partial = `${path}.new`): void {
   rmSync(partial, { force: true });
   try {
@@ -91,7 +85,6 @@ export function replaceDurably(path: string, content: Buffer, partial = `${path}
   syncDirectory(dirname(path));
 }
 
-/** Waits until the names in a directory are on the disk. */
 export function syncDirectory(path: string): void {
   const directory = openSync(path, "r");
   try {

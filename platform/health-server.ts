@@ -14,7 +14,6 @@ const REMEDY =
 /** Pause before another attempt to listen on a busy address, ms. */
 const LISTEN_AGAIN_MS = 5_000;
 
-/** All metrics in Prometheus' format. */
 interface MetricsText {
   text(clock: Clock): Promise<Metrics>;
 }

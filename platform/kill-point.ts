@@ -1,4 +1,3 @@
-/** A point at which tests crash the process. */
 export type KillPoint =
   | "in-transaction"
   | "before-commit"

@@ -6,7 +6,6 @@ import { type Clock, isoTimeMs } from "./time.ts";
 /** Priorities of syslog, by pino's levels in steps of ten: debug, info, warn, error, fatal. */
 const PRIORITY: Readonly<Record<string, number>> = { 20: 7, 30: 6, 40: 4, 50: 3, 60: 2 };
 
-/** A logger: a message, optionally with fields before it. */
 export interface Log {
   readonly debug: WriteLine;
   readonly info: WriteLine;
@@ -19,10 +18,7 @@ interface WriteLine {
   (fields: object, message: string): void;
 }
 
-/**
- * One JSON line per message on stdout. If stdout is the journal's, each line has its priority in front (sd-daemon(3)),
- * which the journal removes: `journalctl -p warning` shows warnings.
- */
+/** A JSON line per message on stdout; in the journal, its priority in front (sd-daemon(3)): `journalctl -p warning`. */
 export function makeLog(level: string, clock: Clock): pino.Logger {
   const timestamp = () => `,"time":"${isoTimeMs(clock.wallMs())}"`;
   const options = { level, base: null, timestamp };
@@ -69,10 +65,7 @@ export class QuietLog {
     this.#clock = clock;
   }
 
-  /**
-   * Lines with the same message and `subject` are the same; a subject must not come from a guest. `details` are those
-   * of the logged one.
-   */
+  /** The same: message and `subject`, which must not come from a guest. `details` are those of the logged one. */
   warn(subject: Fields, message: string, details: Fields = {}): void {
     const key = `${message}\0${Object.values(subject).join("\0")}`;
     const nowMs = this.#clock.monotonicMs();

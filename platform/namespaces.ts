@@ -19,11 +19,8 @@ export interface NamespaceIdentity {
  */
 export type NamespaceState = "alive" | "elsewhere" | "gone" | "never-there" | "unknown";
 
-/** What sees namespaces. */
 export interface NamespaceSight {
-  /** See namespaceIdAt. */
   readonly namespaceIdAt: (path: string) => string | null;
-  /** See namespacesInUse. */
   readonly namespacesInUse: () => ReadonlySet<string>;
 }
 
@@ -52,9 +49,7 @@ export class Namespaces {
     this.#clock = clock;
   }
 
-  /**
-   * Records a namespace, and whether the daemon itself can see it (it may run with another view of the file system).
-   */
+  /** Records it, and whether the daemon itself can see it (it may run with another view of the file system). */
   identify(path: string, idSeenByShim: string): NamespaceIdentity {
     const witnessed = idSeenByShim !== "" && this.#sight.namespaceIdAt(path) === idSeenByShim;
     if (witnessed) this.#latestPath.set(idSeenByShim, path);
@@ -79,9 +74,7 @@ export class Namespaces {
     return "gone";
   }
 
-  /**
-   * A namespace that a later request brought along at another path is that container's, whose number it may have got.
-   */
+  /** A namespace that a later request brought at another path is that container's, whose number it may have got. */
   #isElsewhere(id: string, path: string): boolean {
     const latest = this.#latestPath.get(id) ?? path;
     if (latest !== path && this.#sight.namespaceIdAt(latest) === id) return false;
@@ -94,10 +87,7 @@ export class Namespaces {
   }
 }
 
-/**
- * `<device>:<inode>`, the identity of a namespace in the kernel; "" when there is nothing at the path; null when it
- * cannot be told.
- */
+/** `<device>:<inode>`, as the kernel tells it; "" when there is nothing at the path; null when it cannot be told. */
 export function namespaceIdAt(path: string): string | null {
   if (path === "") return "";
   try {
@@ -109,9 +99,8 @@ export function namespaceIdAt(path: string): string | null {
 }
 
 /**
- * The network namespaces of all processes and mounts that this process sees: all of the machine's with the shipped
- * unit, its own pod's processes and what is mounted in /run/netns with the DaemonSet. One that may not be read is left
- * out.
+ * The network namespaces of all processes and mounts that this process sees: the machine's with the shipped unit, its
+ * own pod's and those in /run/netns with the DaemonSet. One that may not be read is left out.
  */
 export function namespacesInUse(proc = "/proc"): ReadonlySet<string> {
   const inUse = new Set<string>();

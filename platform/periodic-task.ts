@@ -67,10 +67,7 @@ export class PeriodicTask {
     this.#options = options;
   }
 
-  /**
-   * From the end of a run to the next one, ms; undefined: it runs only when it is triggered. Tests make it an hour for
-   * all.
-   */
+  /** From the end of a run to the next one, ms; undefined: only when triggered. Tests make it an hour for all. */
   get intervalMs(): number | undefined {
     return this.#options.intervalMs;
   }

@@ -20,10 +20,7 @@ interface ResolverFilesOptions {
   readonly clock: Clock;
 }
 
-/**
- * The files that `ipam.resolvConf` may name: the author of a network's configuration must not read others through the
- * daemon.
- */
+/** Files that `ipam.resolvConf` may name: a network's author must not read others through the daemon. */
 export class ResolverFiles {
   readonly #paths: readonly string[];
   readonly #refused: boolean;

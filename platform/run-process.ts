@@ -11,7 +11,6 @@ const EXIT = { ok: 0, failed: 1, settings: 2 } as const;
 const SIGNAL_EXITS = { SIGINT: 130, SIGTERM: 143 } as const;
 type Signal = keyof typeof SIGNAL_EXITS;
 
-/** A process of Holdfast: its parts, wired together. */
 interface Runnable {
   /** Resolves when it serves. Throws Error when it cannot, with nothing left open that keeps the process alive. */
   start(): Promise<void>;

@@ -14,10 +14,7 @@ export class SingleFlight<T> {
     return this.#flights.get(key) ?? this.renew(work, key);
   }
 
-  /**
-   * Work that begins after the call, once the run under way has ended, so that no result is older than its question.
-   * Callers share it until it begins.
-   */
+  /** Begins after the call, when the run under way has ended: no result is older than its question. It is shared. */
   next(work: () => Promise<T>, key = ""): Promise<T> {
     const waiting = this.#next.get(key);
     if (waiting !== undefined) return waiting;

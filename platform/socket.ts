@@ -28,10 +28,7 @@ export function listen(server: StreamServer, where: ListenOptions | { readonly f
   });
 }
 
-/**
- * Answers pending requests. A client that does not read its answer within `graceMs` is cut off. Also for a server that
- * never listened.
- */
+/** A client that does not read its answer within `graceMs` is cut off. Also for a server that never listened. */
 export async function closeServer(server: Server, clock: Clock, graceMs: number): Promise<void> {
   const hangUp = clock.timer(graceMs, () => server.closeAllConnections());
   await new Promise<void>((resolve) => {
@@ -41,10 +38,7 @@ export async function closeServer(server: Server, clock: Clock, graceMs: number)
   hangUp.cancel();
 }
 
-/**
- * Listens on a unix socket with mode 0600, or 0660 for a group. A dead socket is replaced; a live one, or another kind
- * of file, is refused.
- */
+/** A unix socket with mode 0600, or 0660 for a group. Replaces a dead one; refuses a live one, or another file. */
 export async function listenOnSocket(
   server: { listen(options: { path: string; backlog: number }): Promise<unknown> },
   path: string,

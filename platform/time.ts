@@ -13,9 +13,8 @@
  *   kill-point                 crashes in tests
  */
 
-/** A timer. */
 export interface Timer {
-  /** Cancels it. Any number of times, also afterwards. */
+  /** Any number of times, also afterwards. */
   cancel(): void;
   /** Starts its time again, even if it has fired; not if it was cancelled. */
   restart(): void;
@@ -23,10 +22,7 @@ export interface Timer {
   unref(): this;
 }
 
-/**
- * Time, timers and randomness: the only port to them. Code that waits or measures is given a Clock. See
- * docs/decisions/0032.
- */
+/** Time, timers and randomness, the only port to them: code that waits or measures is given it. docs/decisions/0032 */
 export interface Clock {
   /** Milliseconds of a clock that never jumps. Every duration, cool-down and deadline is measured on it. */
   monotonicMs(): number;
@@ -104,7 +100,6 @@ export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
   });
 }
 
-/** Lets all ready work have its turn of the event loop. */
 export function nextTurn(clock: Clock): Promise<void> {
   return new Promise((resolve) => {
     clock.immediate(resolve);
@@ -127,7 +122,7 @@ export function timeoutSignal(clock: Clock, ms: number): AbortSignal {
   return controller.signal;
 }
 
-/** A random UUID (RFC 9562, version 4). */
+/** RFC 9562, version 4. */
 export function randomUuid(clock: Clock): string {
   const bytes = clock.randomBytes(16);
   bytes[6] = ((bytes[6] as number) & 0x0f) | 0x40;

@@ -4,7 +4,6 @@ import type { Log } from "./log.ts";
 /** Keys remembered; beyond that the oldest is forgotten, and counts as new again. */
 const REMEMBERED_MAX = 1_000;
 
-/** Keys that were seen before. */
 export class RecentKeys {
   readonly #keys = new BoundedMap<string, true>(REMEMBERED_MAX);
 
@@ -21,7 +20,6 @@ export class RecentKeys {
   }
 }
 
-/** Warnings that are logged once, not at every ADD. */
 export class WarnOnce {
   readonly #log: Log;
   readonly #warned = new RecentKeys();

@@ -12,10 +12,7 @@ interface Watcher {
   unusable(problem: string): void;
 }
 
-/**
- * What a file says, read again when it changes. Looked at by time and not watched: what Kubernetes mounts is exchanged
- * behind symbolic links, which no watch of a file sees.
- */
+/** Read again when a file changes, by time: Kubernetes exchanges mounts behind links, which no watch of a file sees. */
 export class WatchedFile<T> {
   readonly path: string;
   readonly #clock: Clock;

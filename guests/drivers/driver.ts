@@ -15,10 +15,7 @@ export interface DatapathDriver {
   readonly kind: "ingress" | "openflow" | "bridge";
   /** Tries on links of its own, which it takes away again, what this node's kernel or switch can do. */
   probe(): Promise<Probe>;
-  /**
-   * Whether this driver takes a guest's host-side link, and how. null: another one may. Throws an Error for the
-   * operator when it should and cannot now.
-   */
+  /** null: another driver may take the link. Throws an Error for the operator when this one should and cannot now. */
   claim(link: HostSideLink): Promise<PortRef | null>;
   /**
    * Brings the datapath to exactly these ports, in one transaction. It compares with what it did last; `again`: with
@@ -29,7 +26,7 @@ export interface DatapathDriver {
   sync(ports: readonly AdmittedPort[], again: boolean, hurry?: AbortSignal): Promise<SyncResult>;
   /** Begins to watch the datapath; `lost` is called when somebody may have changed what is ours, or a link went. */
   watch(lost: () => void): void;
-  /** Stops watching. Leaves the datapath as it is. */
+  /** Leaves the datapath as it is. */
   close(): void;
   /**
    * Leaves only what drops questions to the service and claims of its addresses at these ports: nobody answers there
@@ -85,10 +82,7 @@ export interface AdmittedPort {
 export interface ListenerDoors {
   /** MAC that stands for the metadata service towards guests, as the answerer of ARP. The same on every node. */
   readonly serviceMac: string;
-  /**
-   * Source MAC of frames that drivers hand to the listener: random, of this run directory, nowhere to be read by a
-   * guest.
-   */
+  /** Source MAC of frames for the listener: random, of this run directory, nowhere to be read by a guest. */
   readonly secretMac: string;
   /** MAC of every door's end in the namespace. */
   readonly doorMac: string;

@@ -1,4 +1,3 @@
-/** One header line as it was sent: `[name, value]`. */
 export type HeaderLine = readonly [name: string, value: string];
 
 /** Words at the start of the names that tell who or where a client is, to any of the backends there are. */
@@ -48,9 +47,8 @@ const OVERRIDES: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The client's header lines that may pass to a backend: without any that says who asks, in whatever spelling; without
- * those of the connection and those that its Connection header names; and without those that cannot be named or told
- * apart safely. Repeated lines stay repeated.
+ * The client's header lines that may pass to a backend: none that says who asks, in whatever spelling, none of the
+ * connection or named by its Connection header, none that cannot be named or told apart safely. Repeated lines stay.
  */
 export function strippedHeaders(lines: readonly HeaderLine[]): readonly HeaderLine[] {
   const named = new Set(
@@ -64,7 +62,6 @@ export function strippedHeaders(lines: readonly HeaderLine[]): readonly HeaderLi
   });
 }
 
-/** Is it a header that only we may set, or one of the connection? */
 function isForbidden(common: string): boolean {
   return (
     CONNECTION_HEADERS.has(common) ||
@@ -74,10 +71,7 @@ function isForbidden(common: string): boolean {
   );
 }
 
-/**
- * The one name behind all spellings that some server takes for it: CGI and WSGI turn letters to upper case and
- * everything but letters and digits to an underscore.
- */
+/** The one name behind all spellings that CGI and WSGI take for it: upper case, all but letters and digits as "_". */
 function commonName(name: string): string {
   return name
     .trim()

@@ -52,9 +52,7 @@ export interface GuestCounts {
   readonly refusedConnections: number;
 }
 
-/**
- * From haproxy's answer to `show stat`: comma-separated, the first line names the columns. null: no guest is answered.
- */
+/** haproxy's answer to `show stat`: comma-separated, columns named in the first line. null: no guest is answered. */
 export function parseShowStat(text: string): GuestCounts | null {
   const [head = "", ...rows] = text.split("\n");
   const columns = head.replace(/^# /, "").split(",");

@@ -22,7 +22,6 @@ export interface FrontendParts {
   readonly reloaded: (outcome: ReloadOutcome) => void;
 }
 
-/** Keeps haproxy answering for a set of ports. */
 export class Frontend {
   readonly #parts: FrontendParts;
   /** Of the namespace in which it was seen to listen. */
@@ -35,9 +34,8 @@ export class Frontend {
   }
 
   /**
-   * Lets haproxy answer for these ports, and for those before until `retire`. `namespaceId`: of the namespace that is
-   * there now. `again`: what it has and where it listens is compared. Resolves with why guests are not answered; null:
-   * they are.
+   * Answers for these ports, and until `retire` for those before. `namespaceId`: of the namespace there now. `again`:
+   * what haproxy has, and where it listens, is compared. Resolves with why guests are not answered; null: they are.
    */
   async serve(ports: ReadonlyMap<string, string>, namespaceId: number | null, again: boolean): Promise<string | null> {
     const { haproxy, map, services, plan } = this.#parts;
@@ -69,10 +67,7 @@ export class Frontend {
     }
   }
 
-  /**
-   * What guests reach at other ports than 80: `network|port`, with what the relay calls it. false: haproxy does not
-   * listen yet.
-   */
+  /** What guests reach beside port 80: `network|port`, and its name at the relay. false: haproxy does not listen */
   async offer(services: ReadonlyMap<string, string>): Promise<boolean> {
     this.#services = services;
     this.#parts.services.write(services);

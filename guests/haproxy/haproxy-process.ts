@@ -9,22 +9,17 @@ export function findHaproxy(configPath: string): {
   const alike = readdirSync("/proc")
     .map(Number)
     .filter((pid) => Number.isInteger(pid) && looksLikeHaproxy(pid, configPath));
-  // Anybody can call a process so. Ours belong to root; a worker, which is nobody's friend, is the child of one that
-  // does.
+  // Anybody can call a process so. Ours are root's, or, as workers that gave root up, children of one that is.
   const all = alike.filter((pid) => isRoots(pid) || (alike.includes(parentOf(pid)) && isRoots(parentOf(pid))));
   const master = all.find((pid) => isRoots(pid) && !all.includes(parentOf(pid)));
   return { master: master ?? null, all };
 }
 
-/** Is the process there, haproxy with our configuration, and root's? */
 export function runsHaproxy(pid: number, configPath: string): boolean {
   return looksLikeHaproxy(pid, configPath) && isRoots(pid);
 }
 
-/**
- * By its arguments. A process that has ended and waits for its parent is not, nor is one in somebody's container that
- * only calls itself so.
- */
+/** By its arguments; not one that ended and waits for its parent, nor one in a container that only calls itself so. */
 function looksLikeHaproxy(pid: number, configPath: string): boolean {
   try {
     const words = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");

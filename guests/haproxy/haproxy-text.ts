@@ -6,7 +6,6 @@ import { LISTENER_HEADERS } from "./listener-headers.ts";
 export interface HaproxyPlan {
   /** In which it listens. */
   readonly namespace: string;
-  /** Whether the kernel has IPv6. */
   readonly ipv6: boolean;
   readonly runDir: string;
   readonly metadataSocket: string;
@@ -189,9 +188,7 @@ ${connectionRules(plan, GUESTS)}${limit}  # At each request: a guest that went k
 `;
 }
 
-/**
- * Whatever a server may take for the sign: it makes all but letters and digits to one. haproxy has names in lower case.
- */
+/** Whatever a server may take for the sign: all but letters and digits. haproxy has names in lower case. */
 function anySpelling(name: string): string {
   return name.replaceAll("-", "[^a-z0-9]");
 }

@@ -41,7 +41,6 @@ export class Haproxy {
   #childHasEnded: boolean | null = null;
   /** What it runs with; null: not known to run with what is written. */
   #running: string | null = null;
-  /** Starts, reloads and stops under way. */
   #changes = 0;
 
   constructor(command: string, runDir: string, clock: Clock) {
@@ -89,10 +88,7 @@ export class Haproxy {
     return alertsIn(checked.stderr) || checked.stderr.trim() || "haproxy -c failed without a word";
   }
 
-  /**
-   * Makes it run with a configuration that was checked, also when it does already. `fresh`: by another process, not by
-   * a reload of this one; connections end. Resolves when it serves.
-   */
+  /** Makes it run with a checked configuration. `fresh`: as another process; connections end. Resolves when served. */
   serve(text: string, { fresh = false } = {}): Promise<{ outcome: ReloadOutcome; problem?: string }> {
     return this.#change(async () => {
       if (fresh) await this.#end(["SIGTERM", "SIGKILL"]);
@@ -137,10 +133,7 @@ export class Haproxy {
     return { outcome: "ok" };
   }
 
-  /**
-   * Ends it when what it has begun is answered, at the latest after some seconds, and whatever else runs with our
-   * configuration.
-   */
+  /** Ends it when what it has begun is answered, after some seconds at most, and all else with our configuration. */
   stop(): Promise<void> {
     return this.#change(() => this.#end());
   }

@@ -6,10 +6,7 @@
 export const LISTENER_HEADERS = {
   /** Name of the network of the port. */
   network: "x-holdfast-network",
-  /**
-   * Who is behind the port: `container/<container ID>/<interface>`, or `pod/<UID>` on a network of OVN-Kubernetes; the
-   * interface as encodeURIComponent has it.
-   */
+  /** Who is behind the port: `container/<container ID>/<interface>` (encodeURIComponent), or with OVN `pod/<UID>`. */
   subject: "x-holdfast-subject",
   /** The recorded address of the attachment, IPv4 first. */
   source: "x-holdfast-source",

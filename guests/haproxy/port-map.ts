@@ -15,9 +15,7 @@ export interface PortIdentity {
 /** haproxy takes commands of up to 16 KiB. */
 const COMMAND_CHARS_MAX = 12_000;
 
-/**
- * A map, of ports or of services: a file, which haproxy reads at its start, and what a running haproxy was told since.
- */
+/** A map of ports or of services: a file, read by haproxy at its start, and what a running haproxy was told since. */
 export class PortMap {
   readonly #path: string;
   readonly #statsSocket: string;
@@ -45,7 +43,6 @@ export class PortMap {
     if (!existsSync(this.#path)) this.write(new Map());
   }
 
-  /** haproxy has read the file. */
   loaded(ports: ReadonlyMap<string, string>): void {
     this.#running = new Map(ports);
   }
@@ -69,7 +66,7 @@ export class PortMap {
     for (const [key, value] of [...missing, ...other]) running.set(key, value);
   }
 
-  /** Takes out of the running haproxy what is not among these. Throws when it does not do so. */
+  /** Throws when haproxy does not do so. */
   async retire(ports: { has(key: string): boolean }): Promise<void> {
     const running = await this.#known();
     const gone = [...running.keys()].filter((key) => !ports.has(key));

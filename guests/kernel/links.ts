@@ -17,7 +17,6 @@ const LOOKUP_LIMITS = { timeMax: 3_000, outputMax: 1 << 19 };
 /** Where ip looks for the names of namespaces. */
 const NAMED = "/var/run/netns";
 
-/** What `ip -json -details link show` says of a link. */
 export interface ShownLink {
   readonly ifname: string;
   readonly ifindex: number;
@@ -32,18 +31,12 @@ export type ShownLinks =
   | { readonly kind: "links"; readonly links: readonly ShownLink[] }
   | { readonly kind: "unreadable"; readonly why: string };
 
-/**
- * Whether the kernel accepts it as the name of a link, and nft and ip as one word. ip treats # as the start of a
- * comment.
- */
+/** Whether the kernel takes it as a link's name, and nft and ip as one word; to ip # starts a comment. */
 export function isLinkName(name: string): boolean {
   return isInterfaceName(name) && !/^-|["'\\*$,{}#]/.test(name);
 }
 
-/**
- * The link of a name in a namespace, or all of its pairs. Names, aliases and the number of links are chosen by whoever
- * has NET_ADMIN in there.
- */
+/** All pairs, or the link of a name. Names, aliases and numbers are chosen by who has NET_ADMIN in there. */
 export async function linksIn(netns: string, name: string | null): Promise<ShownLinks> {
   const which = name === null ? ["type", "veth"] : ["dev", name];
   const ip = ["ip", "-json", "-details", "link", "show", ...which];

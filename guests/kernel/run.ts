@@ -17,7 +17,6 @@ export interface RunLimits {
   readonly timeMax?: number;
   /** Characters of each of the two outputs. */
   readonly outputMax?: number;
-  /** Ends it when aborted. */
   readonly signal?: AbortSignal | undefined;
 }
 

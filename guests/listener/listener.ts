@@ -78,10 +78,7 @@ export class Listener implements ListenerDoors {
     return this.#inTurn(() => this.#prepare(again));
   }
 
-  /**
-   * Connections to these ports are heard beside those to port 80, and to no others. Resolves with false while there is
-   * no listener: then nobody knows whether the kernel can do it. Throws when it cannot.
-   */
+  /** Hears these ports beside 80, and no others. false: there is no listener to try it in. Throws when it cannot. */
   openPorts(ports: readonly number[]): Promise<boolean> {
     return this.#inTurn(async () => {
       if (ports.join() === this.#servicePorts.join()) return true;

@@ -8,35 +8,24 @@ export const SERVICE_MAC = "02:6d:64:00:00:01";
 export const DOOR_MAC = "02:6d:64:00:00:03";
 /** The one neighbour that every answer goes to: nobody has it, and the drivers' rules put the guest's in its place. */
 export const NOBODY_MAC = "02:6d:64:00:00:02";
-/**
- * The same behind the door of Open vSwitch: reserved by 802.1Q for a single link, so that no bridge forwards it. A
- * switch that has lost our flows would flood answers otherwise.
- */
+/** The same at Open vSwitch: 802.1Q lets no bridge forward it, or a switch without our flows would flood answers. */
 const NOBODY_MAC_AT_SWITCH = "01:80:c2:00:00:0d";
 const NOBODY = "248.0.0.1";
 const NOBODY_6 = "fe80::2";
 /** Above those of every port: `fd00:6d64:` and its address. */
 const PREFIXES_6 = "fd00:6d64::/32";
-/**
- * The least that IPv6 has. What is answered is small, and a guest whose own MTU is too large for its network is served
- * all the same.
- */
+/** The least that IPv6 has: answers are small, and a guest with too large an MTU for its network is served as well. */
 const INNER_MTU = 1280;
 /** A switch takes the least of its ports for its own: never that of the listener. */
 export const OUTER_MTU = 65_535;
 
-/** A door as the namespace sees it. */
 export interface DoorPlan {
-  /** Link in the namespace. */
   readonly inner: string;
   /** Upper 16 bits of the addresses behind it. */
   readonly blocks: readonly number[];
   /** Where whatever has no block of another door is answered. */
   readonly isMain: boolean;
-  /**
-   * Does the switch behind it flood what it has no rules for? A Linux bridge does not: it knows NOBODY_MAC, and
-   * consumes frames to reserved addresses itself.
-   */
+  /** Whether its switch floods what has no rules: a Linux bridge knows NOBODY_MAC, and keeps reserved addresses. */
   readonly floods: boolean;
 }
 
@@ -140,10 +129,7 @@ ip address flush scope global; ip route flush table all scope global; ip -6 rout
 ip rule flush; ip rule add lookup local priority 0; ip rule add lookup main priority 32766
 true`;
 
-/**
- * Everything that `doorCommands` and `heardText` decide, as it is: for `sh -c` in the namespace. Without what changes
- * by itself, when the other end of a link comes up.
- */
+/** What `doorCommands` and `heardText` decide, for `sh -c` there; not what changes when a link's other end comes up. */
 export const SHOW_SCRIPT = `{
 ip -o link; ip -o address; ip route show table all; ip -6 route show table main; ip rule
 ip -o neigh show nud permanent; ip -6 -o neigh show nud permanent; nft list ruleset

@@ -13,8 +13,7 @@ const PORT_MAX = 65_535;
 const OPTIONS = [
   // Without a backend a guest's connection is refused at once, instead of timing out.
   ["reject", "true"],
-  // A backend that asks the address itself: its own request would come back from its own address. As OVN-Kubernetes has
-  // it.
+  // A backend that asks the address itself: its request would come back from its own. As OVN-Kubernetes has it.
   ["hairpin_snat_ip", "169.254.0.5 fd69::5"],
   // What is connected to a backend or an entry that goes is cut, not only refused anew.
   ["ct_flush", "true"],
@@ -23,9 +22,7 @@ const OPTIONS = [
 ] as const;
 
 export interface BalancerPlan {
-  /** One transaction. */
   readonly operations: readonly OvsdbOperation[];
-  /** Networks whose balancers the operations write. */
   readonly written: ReadonlySet<string>;
   /** Networks whose balancers they delete. */
   readonly removed: ReadonlySet<string>;
@@ -106,7 +103,6 @@ function parsedOr<T>(parse: (text: string) => T, text: string): T | null {
   }
 }
 
-/** Takes every balancer of ours away. */
 export const REMOVAL: readonly OvsdbOperation[] = [
   {
     op: "delete",

@@ -38,9 +38,7 @@ export interface WantedBalancers {
 
 export interface WantedBalancer {
   readonly network: string;
-  /**
-   * `10.20.0.30:8080`, on the network itself; empty: connections are refused. null: not known now, what is there stays.
-   */
+  /** `10.20.0.30:8080`, on the network; empty: connections are refused. null: not known now, what is there stays. */
   readonly backends: readonly string[] | null;
   /** Further ports of 169.254.169.254, each with backends; not looked at when those of port 80 are not known. */
   readonly ports: readonly WantedEntry[];

@@ -45,9 +45,8 @@ export interface BalancersOptions {
 }
 
 /**
- * Keeps one balancer of ours on each switch of this node's networks whose guests are led to a Service of their tenant,
- * as `holdfast metadata` wants them. Whatever somebody changes or removes is put back; while that server is away, all
- * stays.
+ * Keeps a balancer of ours on each switch of this node's networks for which `holdfast metadata` wants one. Whatever
+ * somebody changes or removes is put back; while that server is away, all stays.
  */
 export class Balancers {
   readonly #options: BalancersOptions;
@@ -86,7 +85,6 @@ export class Balancers {
     this.#running = Promise.all([this.#keep(), this.#follow()]);
   }
 
-  /** How many networks' balancers are there, and how many are not. */
   get counts(): { readonly programmed: number; readonly failed: number } {
     const wanted = this.#wanted?.balancers ?? [];
     const failed = new Set(this.#problems.map(({ network }) => network)).size;
@@ -130,7 +128,6 @@ export class Balancers {
     this.#changes.notify();
   }
 
-  /** Brings the database to the wanted state, whenever either has changed. */
   async #keep(): Promise<void> {
     const { clock, log } = this.#options;
     let pauseMs = WRITTEN_MS_MIN;

@@ -12,10 +12,7 @@ import type { Clock } from "../../platform/time.ts";
 import { OvsdbClient } from "../ovs/ovsdb-client.ts";
 import { optionalText, type Row, text, textMap, uuids } from "../ovs/ovsdb-values.ts";
 
-/**
- * Where the socket of a node's own northbound database is on the host: with upstream's charts, with OpenShift's
- * operator, and where OVN's own packages have it.
- */
+/** A node's own northbound database: of upstream's charts, of OpenShift's operator, of OVN's own packages. */
 const NORTHBOUND_SOCKETS: readonly string[] = [
   "/run/openvswitch/ovnnb_db.sock",
   "/run/ovn-ic/ovnnb_db.sock",
@@ -47,7 +44,6 @@ export type BalancerRow = Row<typeof BALANCER_COLUMNS>;
 export type SwitchRow = Row<typeof SWITCH_COLUMNS>;
 export type Northbound = OvsdbClient<typeof TABLES>;
 
-/** What of the northbound database balancers depend on. */
 export interface NorthboundRows {
   /** Name of the zone that the database is of; with one zone for each node, the node's. */
   readonly zone: string;

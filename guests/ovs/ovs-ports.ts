@@ -70,9 +70,7 @@ export interface OvsPortsOptions {
   readonly log: Log;
 }
 
-/**
- * The ports of this node's Open vSwitch, of which there may be none: a copy of its database that follows every change.
- */
+/** This node's Open vSwitch ports, of which there may be none: a copy of its database that follows every change. */
 export class OvsPorts {
   readonly #socket: string;
   readonly #clock: Clock;
@@ -125,7 +123,6 @@ export class OvsPorts {
     return this.#ports;
   }
 
-  /** Names of bridges and whether their datapath is in userspace. */
   bridges(): ReadonlyMap<string, { readonly uuid: string; readonly datapath: OvsPort["datapath"] }> {
     const rows = [...this.#client.rows("Bridge")];
     return new Map(rows.map(([uuid, row]) => [row.name, { uuid, datapath: datapathOf(row.datapath_type) }]));

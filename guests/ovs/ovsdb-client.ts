@@ -68,7 +68,6 @@ export class OvsdbClient<T extends Tables> {
     this.#connect();
   }
 
-  /** Ends it for good. */
   close(): void {
     this.#closed = true;
     this.#connected = false;

@@ -3,11 +3,8 @@ import type { Clock, Timer } from "../../platform/time.ts";
 
 /** Longest wait for an answer, ms: a server that compacts a big database is silent for seconds. */
 const ANSWER_MS_MAX = 10_000;
-/**
- * Characters of one message: the whole northbound database of a node with thousands of Services has some ten million.
- */
+/** Of one message: the whole northbound database of a node with thousands of Services has some ten million. */
 const MESSAGE_CHARS_MAX = 1 << 26;
-/** Requests without an answer. */
 const PENDING_MAX = 1_000;
 
 /** What the server said to a request: an error of JSON-RPC, or that there was no answer. */
@@ -27,10 +24,7 @@ export interface ConnectionEvents {
   readonly closed: (error: NodeJS.ErrnoException | null) => void;
 }
 
-/**
- * One connection to an OVSDB server: JSON-RPC 1.0 over a unix socket (RFC 7047, section 4). Answers the server's
- * `echo`, by which it finds out who is still there.
- */
+/** One connection: JSON-RPC 1.0 over a unix socket (RFC 7047, section 4). Answers the server's `echo`. */
 export class OvsdbConnection {
   readonly #clock: Clock;
   readonly #socket: Socket;
@@ -55,10 +49,7 @@ export class OvsdbConnection {
     });
   }
 
-  /**
-   * `take` is called before any later message is read, so that what follows an answer is seen after it. An Error that
-   * it throws ends the connection. Exactly one of the two is called.
-   */
+  /** `take` is called before a later message is read, and its Error ends the connection. One of the two is called. */
   call(method: string, params: unknown, take: Pending["take"], fail: Pending["fail"]): void {
     if (this.#socket.destroyed || this.#pending.size >= PENDING_MAX) {
       fail(new OvsdbError(this.#socket.destroyed ? "there is no connection" : "too many requests have no answer"));
@@ -115,10 +106,7 @@ export function errorText(error: unknown): string {
   return typeof details === "string" && details !== "" ? `${name}: ${details}` : String(name);
 }
 
-/**
- * Takes a stream of JSON objects apart that follow one another without length or separator, as OVSDB sends them
- * (RFC 7047, section 4).
- */
+/** Takes JSON objects apart that follow one another without length or separator, as in OVSDB (RFC 7047, section 4). */
 export class JsonObjects {
   readonly #charsMax: number;
   /** Of the object that is not complete yet. */
@@ -128,7 +116,6 @@ export class JsonObjects {
   #inString = false;
   #escaped = false;
 
-  /** `charsMax`: of one object. */
   constructor(charsMax: number) {
     this.#charsMax = charsMax;
   }

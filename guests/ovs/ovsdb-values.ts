@@ -6,7 +6,6 @@
 /** Reads a column. Throws Error for a value of another type: the database has another schema. */
 export type ReadColumn<T> = (value: unknown) => T;
 
-/** Columns of a table by name, and how each is read. */
 export type Columns = Readonly<Record<string, ReadColumn<unknown>>>;
 
 /** A row: what its columns are read as. */
@@ -23,16 +22,13 @@ export function readRow<C extends Columns>(columns: C, values: Readonly<Record<s
   return Object.fromEntries(read) as Row<C>;
 }
 
-/** A string that is always there. */
 export const text: ReadColumn<string> = (value) => stringOf(value);
 
-/** At most one string. */
 export const optionalText: ReadColumn<string | null> = (value) => {
   const [only] = atomsOf(value);
   return only === undefined ? null : stringOf(only);
 };
 
-/** At most one integer. */
 export const optionalInteger: ReadColumn<number | null> = (value) => {
   const [only] = atomsOf(value);
   return only === undefined ? null : numberOf(only);
@@ -40,10 +36,8 @@ export const optionalInteger: ReadColumn<number | null> = (value) => {
 
 export const integers: ReadColumn<readonly number[]> = (value) => atomsOf(value).map(numberOf);
 
-/** References to rows. */
 export const uuids: ReadColumn<readonly string[]> = (value) => atomsOf(value).map(uuidOf);
 
-/** A map of strings to strings. */
 export const textMap: ReadColumn<ReadonlyMap<string, string>> = (value) => {
   if (!isPair(value, "map") || !Array.isArray(value[1])) throw new Error("expected a map");
   return new Map(value[1].map((entry: unknown[]) => [stringOf(entry[0]), stringOf(entry[1])]));

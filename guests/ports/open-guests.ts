@@ -16,7 +16,6 @@ export interface OpenGuestsContext {
 
 interface Guest {
   readonly network: string;
-  /** The plugin's configuration. */
   readonly conf: Configuration;
 }
 

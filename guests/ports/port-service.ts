@@ -24,10 +24,7 @@ import type { PortReport, WantedPorts } from "./wire.ts";
 const LOOK_INTERVAL_MS = 1_000;
 /** Rest after a computation: thousands of attachments share the event loop with ADDs. */
 const COMPUTING_REST: RestOptions = { restMsMin: 0, restShare: 4, restMsMax: LOOK_INTERVAL_MS };
-/**
- * Longest wait of an ADD for a port that is reported as pending, ms: what a switch shows a moment later is up by then,
- * and what somebody has to mend does not hold up pods.
- */
+/** Of an ADD for a pending port, ms: a switch's is up by then, and what somebody has to mend holds up no pods. */
 const PENDING_MS_MAX = 500;
 
 /** What came of an ADD's wait for its port. */
@@ -124,10 +121,7 @@ export class PortService {
     this.#versions.notifier.close();
   }
 
-  /**
-   * Takes a report and waits until the wanted state differs from what it has applied, at most its `waitMs`. null: the
-   * wanted state is not known yet, or the daemon stops.
-   */
+  /** Waits for another state than the report has applied, at most its `waitMs`. null: unknown, or the daemon stops. */
   async poll(report: PortReport, hungUp: AbortSignal): Promise<WantedPorts | null> {
     this.reports.take(report, this.#versions.numberOf(report.applied));
     this.reports.pollBegins();
@@ -150,7 +144,6 @@ export class PortService {
     this.#versions.notifier.notify();
   }
 
-  /** Waits until metadata-net is heard, at most `waitMs`. */
   untilHeard(waitMs: number): Promise<void> {
     return this.#versions.notifier.until(() => !this.reports.away, waitMs);
   }
@@ -191,7 +184,6 @@ export class PortService {
     return ips.some(({ address }) => !address.includes(":"));
   }
 
-  /** Whether its port will never be served, as far as is known now. */
   isNeverServed(attachment: Pick<Attachment, "network" | "containerId" | "interface">): boolean {
     const key = portKey(attachment);
     const since = this.#wanted.since(attachment.network, key);

@@ -56,7 +56,6 @@ export class PortReports {
     return this.#applied;
   }
 
-  /** Whether metadata-net is away. */
   get away(): boolean {
     return this.#polls === 0 && this.#clock.monotonicMs() - this.#lastMs > SILENT_MS_MAX;
   }
@@ -71,7 +70,6 @@ export class PortReports {
   }
 }
 
-/** Findings about the guests of this node that get no metadata. */
 export function portFindings(reports: PortReports, { ports, ovnNetworks }: WantedPorts): Finding[] {
   const wantedCount = ports.length + ovnNetworks.length;
   if (wantedCount === 0) return [];

@@ -17,7 +17,6 @@ interface KnownPort extends NumberedPort {
 }
 
 interface Entry {
-  /** The definition that it was computed from. */
   readonly definition: NetworkDefinition | undefined;
   readonly ports: ReadonlyMap<string, KnownPort>;
 }
@@ -94,7 +93,6 @@ export class WantedState {
   }
 }
 
-/** The port of an attachment. */
 export function portOf(attachment: Attachment): NumberedPort {
   const { id, network, containerId, interface: name, netns, mac, ips } = attachment;
   const port = {

@@ -14,16 +14,13 @@ import { exchange, METADATA_SERVER } from "../long-poll.ts";
 import { SERVICES_PATH, type ServicesReport, type WantedService, type WantedServices } from "./services-wire.ts";
 
 const POLL_MS = 25_000;
-/**
- * Pause after an exchange that failed, ms: doubled each time. On one node without Kubernetes there is nobody to ask.
- */
+/** Pause after an exchange that failed, ms, doubled each time: without Kubernetes there is nobody to ask. */
 const AWAY_MS_MIN = 200;
 const AWAY_MS_MAX = 5_000;
 /** Between two exchanges, ms, whatever is answered. */
 const EXCHANGE_MS_MIN = 20;
 const PORT_MAX = 65_535;
 
-/** Ports by network. */
 export type OpenPorts = ReadonlyMap<string, readonly number[]>;
 
 export interface ServicePortsOptions {
@@ -43,7 +40,6 @@ export class ServicePorts {
   #polling = new AbortController();
   #networks: readonly string[] = [];
   #applied: string | null = null;
-  /** Why they could not be opened last. */
   #problem: string | null = null;
   #ports: OpenPorts = new Map();
   #running: Promise<void> = Promise.resolve();

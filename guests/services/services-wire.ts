@@ -25,10 +25,7 @@ export interface WantedServices {
 
 export interface WantedService {
   readonly network: string;
-  /**
-   * Ports of its Service that guests reach at the same number, beside port 80. null: not known now, what is there
-   * stays.
-   */
+  /** Ports that guests reach at the same number, beside port 80. null: not known now, what is there stays. */
   readonly ports: readonly number[] | null;
 }
 
@@ -37,9 +34,7 @@ export const SERVICES_PATH = "/v1/metadata/services";
 /** Beside the socket for balancers: where `holdfast metadata` takes the connections of guests to these ports. */
 export const RELAY_SOCKET = "relay.sock";
 
-/**
- * How haproxy names a port of a network to the relay: in as many bytes as it has for that, however long the name is.
- */
+/** How haproxy names a port to the relay: in as many bytes as it has for that, however long the network's name is. */
 export function serviceKey(network: string, port: number): string {
   return createHash("sha256").update(`${port} ${network}`).digest("hex");
 }

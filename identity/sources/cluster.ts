@@ -39,10 +39,7 @@ export interface ClusterIdentityParts {
   hasEnded?(network: string, attachment: AllocationAttachment): boolean;
 }
 
-/**
- * The identities of a cluster. The holder of an address is read from its object, by name, each time; its other
- * addresses are found through claims and labels, and then also read by name.
- */
+/** The holder of an address is read from its object each time; its other ones by claims and labels, then by name. */
 export class ClusterIdentities implements AllocationSource {
   readonly #parts: ClusterIdentityParts;
   readonly #client: AllocationClient;

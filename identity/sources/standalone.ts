@@ -21,7 +21,6 @@ const FIRMWARE_ANNOTATION = "metadata.holdfast.dev/firmware-uuid";
 
 type StandaloneIdentityStore = Pick<Allocations, "list"> & Pick<IdentityStore, "attachmentsOfContainer"> & ClaimsOfVms;
 
-/** The identities of a standalone node: allocations, claims and attachments are all in its database. */
 export class StandaloneIdentities implements AllocationSource, LocalVms {
   readonly #store: StandaloneIdentityStore;
   readonly #facts: Pick<NetworkFacts, "definition">;

@@ -26,9 +26,8 @@ const LEADING: readonly string[] = ["relay"] satisfies ListenerName[];
 const SMALL_MAX = 256;
 
 /**
- * An HTTP server with the bounds of a row of the table, not listening yet. When it is full, whoever comes gets the
- * place of the connection that has waited longest without a request: those who hold places keep nobody out who asks at
- * once, as the kubelet's probes do (docs/decisions/0084).
+ * With the bounds of a row, not listening yet. When it is full, whoever comes gets the place of who has waited longest
+ * without a request: nobody is kept out who asks at once, as the kubelet's probes do (docs/decisions/0084).
  */
 export function createBoundedServer(name: ListenerName, answer: RequestListener): Server {
   const { headerBytesMax, headerMs, requestMs, keepAliveMs, silentMs } = LISTENERS[name];
@@ -62,7 +61,6 @@ export function createBoundedStreams(name: "relay", accept: (socket: Socket) => 
   return server;
 }
 
-/** The connections of a server, and which of them goes when there are too many. */
 class Places {
   readonly #countMax: number;
   /** Without a whole request, or with an answer that was sent, the longest first. */
@@ -84,8 +82,7 @@ class Places {
   }
 
   asks(request: IncomingMessage): void {
-    // A request before the answer to the one before: thousands would come with one read, and nobody who asks us does
-    // so.
+    // A request before the answer to the one before: thousands would come with one read, and no client of ours does so.
     if (this.#asking.has(request.socket)) {
       request.socket.destroy();
       return;
@@ -116,9 +113,8 @@ class Places {
 }
 
 /**
- * Connections of a listener at once. What all listeners of a process take together leaves it descriptors: where its
- * limit is low, those with many places have fewer, the same share each. So accepting never finds none, and nor does the
- * state database.
+ * At once. The listeners of a process leave it descriptors: where its limit is low, those with many places have fewer,
+ * the same share each. So accepting never finds none, and nor does the state database.
  */
 export function connectionsMaxOf(name: ListenerName, limit = descriptorLimit()): number {
   const { connectionsMax, processes } = LISTENERS[name];

@@ -1,6 +1,4 @@
-/**
- * What a listener takes at most. Connections beyond are closed, those first that have asked for nothing the longest.
- */
+/** What a listener takes at most. Connections beyond are closed: first those long without a request. */
 export interface Listener {
   readonly processes: readonly ProcessName[];
   readonly reachedBy: string;
@@ -22,10 +20,7 @@ type ProcessName = "daemon" | "controller" | "metadata" | "metadata-net" | "ui" 
 /** The shortest that anybody needs: one connection, one question, an answer at once. */
 const QUESTION = { headerBytesMax: 8 << 10, headerMs: 5_000, requestMs: 10_000, keepAliveMs: 5_000 } as const;
 
-/**
- * Every listener of every process. The bounds of a daemon's listeners fit into 1,024 descriptors: see
- * `connectionsMaxOf`.
- */
+/** Of every process. The bounds of a daemon's listeners fit into 1,024 descriptors: see `connectionsMaxOf`. */
 export const LISTENERS = {
   plugin: {
     processes: ["daemon"],

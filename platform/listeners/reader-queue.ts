@@ -56,9 +56,8 @@ export class ReaderQueue {
   }
 
   /**
-   * The same for a question that may wait for an API server: it takes its turn when its answer is there, and nobody
-   * waits behind it. Whoever asks the same at the same time shares the answer, so that many do not compute it side by
-   * side.
+   * For a question that may wait for an API server: it takes its turn with its answer, and nobody waits behind it.
+   * Whoever asks the same meanwhile shares the answer: many do not compute it side by side.
    */
   async runElsewhere(response: ServerResponse, question: string, work: () => Promise<object>): Promise<string> {
     const answer = this.#elsewhere.next(work, question);

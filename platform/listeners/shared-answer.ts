@@ -2,10 +2,7 @@ import { SingleFlight } from "../single-flight.ts";
 import { type Clock, sleep } from "../time.ts";
 import { PAUSE_PER_WORK } from "./reader-queue.ts";
 
-/**
- * An answer that is the same for whoever asks: computed once for all who wait, and with pauses twice as long as that
- * took.
- */
+/** The same answer for whoever asks: computed once for all who wait, and with pauses twice as long as that took. */
 export class SharedAnswer<T> {
   readonly #clock: Clock;
   readonly #compute: () => Promise<T>;

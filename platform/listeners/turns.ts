@@ -4,10 +4,7 @@ import { type Clock, sleep } from "../time.ts";
 /** After each answer, ms: taking a request from its connection and giving the answer to it cost about a tenth of it. */
 const PAUSE_MS = 1;
 
-/**
- * Short answers one at a time, with pauses: hundreds of connections that ask without a pause are served as fast as the
- * pauses let them be, and what else the process does goes on in between.
- */
+/** Short answers one at a time, with pauses, however many ask: what else the process does goes on in between. */
 export class Turns {
   readonly #clock: Clock;
   readonly #waiting: { readonly response: ServerResponse; readonly begin: () => void }[] = [];

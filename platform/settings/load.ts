@@ -24,10 +24,7 @@ export interface Loaded<S extends Settings> {
   refused(name: keyof S & string, why: string): SettingsError;
 }
 
-/**
- * The settings of one process. Flags win over the environment, which wins over `file`. Throws SettingsError, whose
- * message names setting, value and source; for an unknown one also those that are known.
- */
+/** Flags win over the environment, which wins over `file`. Throws SettingsError: setting, value and source. */
 export function loadSettings<Name extends ProcessName>(
   name: Name,
   flags: Given,
@@ -107,7 +104,6 @@ function pathsOf(given: unknown): string[] | undefined {
   return paths.every((path) => typeof path === "string" && path.startsWith("/")) ? paths : undefined;
 }
 
-/** The form that readValue accepts, for messages. */
 function expected(setting: Setting): string {
   switch (setting.type) {
     case "number":

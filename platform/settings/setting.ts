@@ -41,7 +41,6 @@ interface Described {
   readonly hidden?: true;
 }
 
-/** The settings of one process, by name. */
 export type Settings = Readonly<Record<string, Setting>>;
 
 type ValueOf<T extends Setting> = T extends { type: "number" }
@@ -54,7 +53,7 @@ type ValueOf<T extends Setting> = T extends { type: "number" }
         ? HostPort | (T extends { orOff: true } ? null : never)
         : string;
 
-/** The type of parsed settings: undefined if not given and without a default. */
+/** Undefined if not given and without a default. */
 export type ValuesOf<S extends Settings> = {
   readonly [Name in keyof S]: ValueOf<S[Name]> | (S[Name] extends { default: unknown } ? never : undefined);
 };

@@ -37,7 +37,7 @@ export interface BridgeParts {
   readonly clock: Clock;
 }
 
-/** Guests at Linux bridges, IPv4 only. */
+/** IPv4 only. */
 export class BridgeDriver implements DatapathDriver {
   readonly kind = "bridge";
   readonly #parts: BridgeParts;
@@ -212,10 +212,7 @@ async function placeOfLink(link: string): Promise<BridgePlace | null> {
   return { bridge, vlan };
 }
 
-/**
- * Makes a door a port of its bridge, from any state. The bridge knows the listener's MACs and does not learn them,
- * sends it nothing else, and answers ARP for 169.254.169.254 by itself.
- */
+/** Makes a door a port of its bridge, from any state. The bridge knows the listener's MACs, and answers its ARP. */
 async function plugIn(
   place: BridgePlace,
   { outer }: OpenDoor,

@@ -54,7 +54,6 @@ interface Door {
   readonly builder: RulesetBuilder;
 }
 
-/** Every interface with a host-side veth or tap, whatever that is plugged into. */
 export class IngressDriver implements DatapathDriver {
   readonly kind = "ingress";
   readonly #parts: IngressParts;

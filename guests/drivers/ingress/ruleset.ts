@@ -35,16 +35,13 @@ const SOURCE_MAC_OPTION = "0x0101";
 const ICMPV6 = 58;
 
 export interface RulesetParts {
-  /** Outer end of the door. */
   readonly door: { readonly outer: string; readonly ifindex: number };
   readonly serviceMac: string;
   readonly secretMac: string;
   readonly doorMac: string;
-  /** Whether the kernel has the egress hook. */
   readonly egress: boolean;
 }
 
-/** What the table has for a port. */
 interface PortRules {
   readonly admitted: AdmittedPort;
   readonly chains: readonly ChainText[];
@@ -161,7 +158,6 @@ function portChains({ address, port }: AdmittedPort, parts: RulesetParts): reado
 interface HookRules {
   readonly egress: boolean;
   readonly inward: readonly string[];
-  /** Chain for what is sent to the guest. */
   readonly outward: string;
 }
 
@@ -197,11 +193,8 @@ function hookOf(hook: "ingress" | "egress", device: string, policy: "accept" | "
   return `type filter hook ${hook} device "${device}" priority ${PRIORITY}; policy ${policy};`;
 }
 
-/**
- * A neighbour solicitation for METADATA_IPV6 in one of the two forms that systems send: with the asker's MAC, or bare.
- */
+/** A neighbour solicitation for METADATA_IPV6 in one of two forms that systems send: with the asker's MAC, or bare. */
 interface Solicitation {
-  /** Name of the chain that answers it. */
   readonly chain: string;
   /** Follows "icmpv6 type nd-neighbor-solicit". */
   readonly match: string;
@@ -209,10 +202,7 @@ interface Solicitation {
   readonly answer: readonly string[];
 }
 
-/**
- * Solicitations that are answered in place: the listener hears of none, so that no guest can fill the table of
- * neighbours, which all namespaces of a node share.
- */
+/** Answered in place: no guest can fill the listener's table of neighbours, which all namespaces of a node share. */
 function solicitations(serviceMac: string): readonly Solicitation[] {
   return [true, false].map((hasOption) => {
     const mac = serviceMac.replaceAll(":", "");

@@ -88,7 +88,6 @@ export class NftTable {
     }
   }
 
-  /** Begins to hear of changes by others, and of links that come and go. */
   watch(clock: Clock, lost: () => void): void {
     const follow = (words: readonly string[], concerns: (line: string) => boolean) =>
       new Follower(words, clock, {
@@ -176,7 +175,6 @@ export function readRefusal(stderr: string, lines: readonly Line[]): Refused {
   return { ports, text: stderr.trim().slice(0, 300) };
 }
 
-/** Tells from the lines of `nft monitor` whether somebody else has changed a table. */
 export class TableNews {
   readonly #inTable: string;
   /** What was heard of the transaction that is being printed. */
@@ -187,10 +185,7 @@ export class TableNews {
     this.#inTable = ` ${table.family} ${table.name} `;
   }
 
-  /**
-   * Lines that make a transaction known as one of ours: they leave nothing behind, and everybody hears of them. The
-   * number of the process that nft prints is no help in a container, where it is another one.
-   */
+  /** They mark a transaction as ours and leave nothing. nft's number of the process is another one in a container. */
   mark(): readonly Line[] {
     const chain = `chain${this.#inTable}${MARK}`;
     return ["add", "delete"].map((verb) => ({ text: `${verb} ${chain}`, address: null }));

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import type { PortAddress } from "../../kernel/port-address.ts";
 
-/** How the tables of a driver are made. */
 export interface TableForm {
   readonly family: "netdev" | "bridge";
   readonly sets: Readonly<Record<string, SetForm>>;
@@ -14,7 +13,6 @@ export interface SetForm {
   readonly says: string;
 }
 
-/** The content of a table. */
 export interface Ruleset {
   readonly chains: ReadonlyMap<string, ChainText>;
   /** Data by key, for each set of the form; the data of a plain set is empty. Keys and data as nft reads them. */
@@ -28,10 +26,7 @@ export interface ChainText {
   /** Declaration of the hook; empty: others jump to it. */
   readonly hook: string;
   readonly rules: readonly string[];
-  /**
-   * What the comments of the rules say: each differs when anything of the rule or its chain does. So what is there can
-   * be compared with what should be, without knowing how a version of nft prints it.
-   */
+  /** In the rules' comments, others with each change: so they are compared however a version of nft prints rules. */
   readonly digests: readonly string[];
   /** The port that it is for; null: all. */
   readonly address: PortAddress | null;

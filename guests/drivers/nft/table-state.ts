@@ -8,7 +8,6 @@ export interface TableState {
   readonly elements: Elements;
 }
 
-/** One command of a transaction. */
 export interface Line {
   readonly text: string;
   /** Port for which it is; null: several. */

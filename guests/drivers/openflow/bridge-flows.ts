@@ -13,7 +13,7 @@ const RESTART_MS_MAX = 1_000;
 /** Characters of a line that is not complete yet. */
 const LINE_CHARS_MAX = 1 << 16;
 
-/** The flows of ours on one bridge. Calls come one after the other. */
+/** One call after the other. */
 export class BridgeFlows {
   readonly #cookie: string;
   readonly #ofctl: Ofctl;
@@ -44,7 +44,6 @@ export class BridgeFlows {
     });
   }
 
-  /** Follows what others do to them. */
   watch(): void {
     this.#watch.start();
   }
@@ -60,10 +59,7 @@ export class BridgeFlows {
     return this.#ofctl.ports();
   }
 
-  /**
-   * Brings the flows to the plan, in one transaction; `again`: compares with what the switch has. Resolves with whether
-   * somebody else had changed what was written.
-   */
+  /** One transaction; `again`: compares with what the switch has. Returns whether somebody else had changed it. */
   async write(plan: BridgePlan, again: boolean): Promise<boolean> {
     // Also while it compares: what somebody changes behind its back then is looked into afterwards.
     this.#isWriting = true;
@@ -91,12 +87,12 @@ export class BridgeFlows {
     return compares && written !== null && change !== "" && sameFlows(flows, written);
   }
 
-  /** Are there any, also of an earlier process? */
+  /** Also of an earlier process. */
   async areThere(): Promise<boolean> {
     return (await this.#ofctl.count()) > 0;
   }
 
-  /** Takes them away, also those of an earlier process. */
+  /** Also those of an earlier process. */
   async clear(): Promise<void> {
     this.#written = null;
     await this.#ofctl.clear();
@@ -113,9 +109,7 @@ export class BridgeFlows {
     this.#checking.trigger();
   }
 
-  /**
-   * Our own changes make news, too: only what is not as written counts. Without any, whatever is told of is compared.
-   */
+  /** Our own changes make news, too: only what is not as written counts. Without any, what is told of is compared. */
   async #check(): Promise<void> {
     if (this.#isWriting) return this.#hear(false);
     const compares = this.#modified || !this.#hasWritten;
@@ -149,9 +143,7 @@ interface FlowWatchEvents {
   readonly found: () => void;
 }
 
-/**
- * Follows the flows of one bridge, by `ovs-ofctl monitor`: what is there at the start is on stdout, news are on stderr.
- */
+/** Follows a bridge's flows by `ovs-ofctl monitor`: what is there at the start comes on stdout, news on stderr. */
 class FlowWatch {
   readonly #socket: string;
   readonly #cookie: string;

@@ -16,7 +16,6 @@ export class DoorPorts {
   readonly #ovs: OvsPorts;
   readonly #tag: string;
 
-  /** `tag`: of the run directory. */
   constructor(ovs: OvsPorts, tag: string) {
     this.#ovs = ovs;
     this.#tag = tag;
@@ -31,10 +30,7 @@ export class DoorPorts {
     return portExternalIds.get(OWNER) === this.#tag;
   }
 
-  /**
-   * Makes the outer end of the door a port of the bridge, as planned and no other. Resolves with its number, and
-   * whether it had to be added.
-   */
+  /** Makes the door's outer end a port of the bridge, as planned. Resolves with its number; `isNew`: it was added. */
   async plug(
     bridge: string,
     { outer, ifindex, inner, namespace, made }: OpenDoor,
@@ -120,7 +116,6 @@ async function sendWholeChecksums(namespace: string, inner: string): Promise<voi
   await run("ip", ["netns", "exec", namespace, "ethtool", "-K", inner, "tx", "off"]);
 }
 
-/** Is there an ethtool? */
 export async function hasEthtool(): Promise<boolean> {
   return (await run("ethtool", ["--version"])).code === 0;
 }

@@ -5,9 +5,7 @@ import { METADATA_IPV4, METADATA_IPV6 } from "../driver.ts";
 const EC2_IPV6 = "fd00:ec2::254";
 /** Above what others write: only frames from and to the metadata service ever match. */
 const PRIORITY = 65_500;
-/**
- * No network has it (802.1Q reserves it): the VLAN of the door, so that no frame is flooded there without our flows.
- */
+/** 802.1Q reserves it, so no network has it: the VLAN of the door, where no frame is flooded without our flows. */
 export const DOOR_VLAN = 4095;
 /** reg15 of a frame that has been found to be none of ours, and goes through table 0 once more. */
 const NOT_OURS = 1;
@@ -28,13 +26,9 @@ const NO_VLAN = "vlan_tci=0x0000/0x0fff";
  */
 const TABLE = { back: 200, claims: 201, ports: 202, ask: 203, advertise: 204, nested: 205 } as const;
 
-/**
- * Flows by table, priority and match, with their actions: as ovs-ofctl reads both. Values are set by `set_field`: as
- * `load` they would be other actions than those that OpenFlow 1.5 gives back.
- */
+/** By table, priority and match. Values are set by `set_field`: OpenFlow 1.5 gives `load` back as another action. */
 export type Flows = ReadonlyMap<string, string>;
 
-/** What the flows of a bridge follow from. */
 export interface BridgePlan {
   /** Number of the door's port; null: nobody answers, and what is asked is dropped. */
   readonly door: number | null;
@@ -190,10 +184,7 @@ function flowLine(cookie: string, match: string, actions: string): string {
   return `cookie=${cookie},${match} actions=${actions}`;
 }
 
-/**
- * From what `ovs-ofctl diff-flows SWITCH OURS` printed: lines that repair what is ours. Those of others are in the
- * switch only, without our cookie.
- */
+/** Of what `ovs-ofctl diff-flows SWITCH OURS` printed. Flows of others are in the switch only, without our cookie. */
 export function repairText(cookie: string, diff: string): string {
   const lines = diff.split("\n");
   const missing = lines.filter((line) => line.startsWith("+")).map((line) => line.slice(1));

@@ -5,7 +5,6 @@ import type { AdmittedPort, PortRef } from "../driver.ts";
 /** Before the name of a bridge, it is the name of its door. */
 export const DOOR_PREFIX = "ovs:";
 
-/** Ports by the bridge that they were admitted at. */
 export function byBridge(ports: readonly AdmittedPort[]): ReadonlyMap<string, readonly AdmittedPort[]> {
   const bridges = new Map<string, AdmittedPort[]>();
   for (const admitted of ports) {

@@ -24,17 +24,15 @@ export class Ofctl {
     this.#cookie = cookie;
   }
 
-  /** Carries out all lines in one transaction of the switch, or none. */
+  /** In one transaction of the switch, or not at all. */
   async change(lines: string): Promise<void> {
     await this.#run(["--bundle", "add-flows"], ["-"], lines);
   }
 
-  /** Takes all flows with the cookie away. */
   async clear(): Promise<void> {
     await this.change(`delete cookie=${this.#cookie}/-1\n`);
   }
 
-  /** How many flows have the cookie. */
   async count(): Promise<number> {
     const answer = await this.#run(["dump-aggregate"], [`cookie=${this.#cookie}/-1`]);
     return Number(/flow_count=(\d+)/.exec(answer)?.[1]);

@@ -42,7 +42,6 @@ export interface OpenflowParts {
   readonly clock: Clock;
 }
 
-/** What was wanted of a bridge last. */
 interface Bridge {
   readonly flows: BridgeFlows;
   admitted: readonly AdmittedPort[];

@@ -3,6 +3,17 @@ import { Notifier } from "../platform/notifier.ts";
 import { hearSocketErrors } from "../platform/socket.ts";
 import { type Clock, randomUuid } from "../platform/time.ts";
 
+/**
+ * What metadata-net tells with each POST. It is answered with all that is wanted, so that one exchange is a full
+ * synchronisation: when that differs from what was applied, at the latest after `waitMs`.
+ */
+export interface Report {
+  /** `version` of the wanted state that was last carried out as far as possible; null after a start. */
+  readonly applied: string | null;
+  /** Longest wait for a change, ms, at most WAIT_MS_MAX. */
+  readonly waitMs: number;
+}
+
 /** Longest wait of one request, ms: proxies in between need not wait longer. */
 export const WAIT_MS_MAX = 60_000;
 /** Longest explanation of a failure that is copied into events and logs, characters. */
@@ -35,7 +46,7 @@ export const METADATA_SERVER: Answerer = {
 interface Question {
   readonly socket: string;
   readonly path: string;
-  readonly report: { readonly waitMs: number };
+  readonly report: Report;
   readonly signal: AbortSignal;
 }
 
@@ -98,11 +109,7 @@ export class Versions {
   }
 
   /** Waits until what is wanted is known, and is not what the report has applied. */
-  async untilNews(
-    report: { readonly applied: string | null; readonly waitMs: number },
-    hungUp: AbortSignal,
-    isKnown: () => boolean,
-  ): Promise<void> {
+  async untilNews(report: Report, hungUp: AbortSignal, isKnown: () => boolean): Promise<void> {
     const notify = () => this.notifier.notify();
     hungUp.addEventListener("abort", notify);
     const isNews = () => isKnown() && report.applied !== this.present;

@@ -41,3 +41,14 @@ export class SingleFlight<T> {
     this.#flights.delete(key);
   }
 }
+
+/** Work that comes one after the other, whatever became of the one before. */
+export class InTurn {
+  #turn: Promise<unknown> = Promise.resolve();
+
+  run<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#turn.then(work);
+    this.#turn = turn.catch(() => {});
+    return turn;
+  }
+}

@@ -6,6 +6,7 @@
  */
 
 import { existsSync, writeFileSync } from "node:fs";
+import { InTurn } from "../../platform/single-flight.ts";
 import type { ListenerDoors, OpenDoor } from "../drivers/driver.ts";
 import { doorLink, type Names } from "../kernel/names.ts";
 import { mustRun, run } from "../kernel/run.ts";
@@ -60,8 +61,7 @@ export class Listener implements ListenerDoors {
   #servicePorts: readonly number[] = [];
   /** What the namespace showed then. */
   #shown = "";
-  /** Work under way and all that waits for it. */
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #turns = new InTurn();
 
   constructor(options: ListenerOptions) {
     this.#options = options;
@@ -75,12 +75,12 @@ export class Listener implements ListenerDoors {
 
   /** Makes the namespace if it is not there. `again`: compares whatever is in it, and repairs what differs. */
   prepare(again: boolean): Promise<void> {
-    return this.#inTurn(() => this.#prepare(again));
+    return this.#turns.run(() => this.#prepare(again));
   }
 
   /** Hears these ports beside 80, and no others. false: there is no listener to try it in. Throws when it cannot. */
   openPorts(ports: readonly number[]): Promise<boolean> {
-    return this.#inTurn(async () => {
+    return this.#turns.run(async () => {
       if (ports.join() === this.#servicePorts.join()) return true;
       if (this.namespaceId === null || this.namespaceId !== this.#id) return false;
       const before = this.#servicePorts;
@@ -99,7 +99,7 @@ export class Listener implements ListenerDoors {
   }
 
   ensure(door: string): Promise<OpenDoor> {
-    return this.#inTurn(async () => {
+    return this.#turns.run(async () => {
       await this.#prepare(false);
       const known = this.#doors.get(door);
       const blocks = this.#options.blocksOf(door);
@@ -110,7 +110,7 @@ export class Listener implements ListenerDoors {
   }
 
   remove(door: string): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turns.run(async () => {
       await run("ip", ["link", "delete", doorLink(this.#options.names, door)]);
       if (!this.#doors.delete(door)) return;
       await this.#apply();
@@ -119,7 +119,7 @@ export class Listener implements ListenerDoors {
 
   /** Takes everything away, also what an earlier process left. */
   removeAll(): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turns.run(async () => {
       const { names } = this.#options;
       // First: a namespace ends some time after its name is gone, and its links with it.
       for (const link of hostLinks()) if (link.startsWith(names.linkPrefix)) await run("ip", ["link", "delete", link]);
@@ -246,12 +246,6 @@ export class Listener implements ListenerDoors {
 
   #inside(words: readonly string[], input: readonly string[]) {
     return run("nsenter", [`--net=${namespacePath(this.#options.names.namespace)}`, ...words], lines(input));
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#turn.then(work);
-    this.#turn = turn.catch(() => {});
-    return turn;
   }
 }
 

@@ -1,24 +1,19 @@
 import { JsonFields } from "../../platform/json-fields.ts";
+import type { Report } from "../long-poll.ts";
 
 const BACKEND = /^\d{1,3}(\.\d{1,3}){3}:[1-9]\d{0,4}$/;
 const PORT_MAX = 65_535;
 
 /**
- * The protocol between `holdfast metadata-net`, which may write the node's northbound database, and `holdfast
- * metadata`, which knows references and endpoints: `POST /v1/metadata/balancers` on the latter's socket. The request
- * reports what was carried out; the answer comes when the wanted state differs from what the report has applied, at the
- * latest after `waitMs`. It always has the whole wanted state.
+ * The long poll between `holdfast metadata-net`, which may write the node's northbound database, and `holdfast
+ * metadata`, which knows references and endpoints, on the latter's socket.
  */
-export interface BalancerReport {
-  /** `version` of the wanted state that was last carried out; null after a start. */
-  readonly applied: string | null;
+export interface BalancerReport extends Report {
   /** Primary networks of OVN-Kubernetes that have a switch here, by name. Nothing is wanted for others. */
   readonly networks: readonly string[];
   /** Networks whose balancer was made, changed or put back since the last exchange. */
   readonly written: readonly string[];
   readonly problems: readonly BalancerProblem[];
-  /** Longest wait for a change, ms, at most 60,000. */
-  readonly waitMs: number;
 }
 
 export interface BalancerProblem {

@@ -1,20 +1,12 @@
 import { JsonFields } from "../../platform/json-fields.ts";
+import type { Report } from "../long-poll.ts";
 
-/**
- * The protocol between `holdfast metadata-net` and the daemon: `POST /v1/metadata/ports` on the daemon's socket. The
- * request reports what was carried out; the answer comes when the wanted state differs from what the report has
- * applied, at the latest after `waitMs`. It always has the whole wanted state, so that one exchange is a full
- * synchronisation.
- */
-export interface PortReport {
-  /** `version` of the wanted state that was last carried out as far as possible; null after a start. */
-  readonly applied: string | null;
+/** The long poll between `holdfast metadata-net` and the daemon, on the daemon's socket. */
+export interface PortReport extends Report {
   /** Ports of that state whose guests are not served. All others of that state are. */
   readonly failed: readonly FailedPort[];
   /** Why no guest at all is served, such as a listener that cannot be made; null: nothing is known to be wrong. */
   readonly problem: string | null;
-  /** Longest wait for a change, ms, at most 60,000. */
-  readonly waitMs: number;
 }
 
 export interface FailedPort {

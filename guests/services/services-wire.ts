@@ -1,20 +1,15 @@
 import { createHash } from "node:crypto";
+import type { Report } from "../long-poll.ts";
 
 /**
- * The protocol between `holdfast metadata-net`, which listens for guests, and `holdfast metadata`, which knows the
- * Services of networks: `POST /v1/metadata/services` on the latter's socket, where it also tells of balancers. The
- * answer comes when the wanted state differs from what the report has applied, at the latest after `waitMs`. It always
- * has the whole wanted state.
+ * The long poll between `holdfast metadata-net`, which listens for guests, and `holdfast metadata`, which knows the
+ * Services of networks, on the latter's socket for balancers.
  */
-export interface ServicesReport {
-  /** `version` of the wanted state that was last carried out; null after a start. */
-  readonly applied: string | null;
+export interface ServicesReport extends Report {
   /** Networks with guests at this node's listener, by name. Nothing is wanted for others. */
   readonly networks: readonly string[];
   /** Why what was wanted last cannot be carried out; null: it was. */
   readonly problem: string | null;
-  /** Longest wait for a change, ms, at most 60,000. */
-  readonly waitMs: number;
 }
 
 export interface WantedServices {

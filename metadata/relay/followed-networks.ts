@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { Versions } from "../../guests/long-poll.ts";
+import { type Report, Versions } from "../../guests/long-poll.ts";
 import { PeriodicTask } from "../../platform/periodic-task.ts";
 import type { Clock } from "../../platform/time.ts";
 
@@ -19,12 +19,6 @@ export interface FollowedOptions<T> {
   /** Whether that is not known now, and is asked for again soon. */
   readonly isUnknown: (wanted: T) => boolean;
   readonly changed?: (wanted: readonly T[]) => void;
-}
-
-interface Report {
-  readonly applied: string | null;
-  readonly networks: readonly string[];
-  readonly waitMs: number;
 }
 
 /**
@@ -71,7 +65,7 @@ export class FollowedNetworks<T> {
    * server stops.
    */
   async poll(
-    report: Report,
+    report: Report & { readonly networks: readonly string[] },
     hungUp: AbortSignal,
   ): Promise<{ readonly version: string; readonly wanted: readonly T[] } | null> {
     if (!isDeepStrictEqual(report.networks, this.#networks)) {

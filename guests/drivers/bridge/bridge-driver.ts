@@ -7,6 +7,7 @@
 
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
+import { InTurn } from "../../../platform/single-flight.ts";
 import type { Clock } from "../../../platform/time.ts";
 import { PORT_ADDRESSES, type PortAddress } from "../../kernel/port-address.ts";
 import { mustRun, run } from "../../kernel/run.ts";
@@ -46,8 +47,7 @@ export class BridgeDriver implements DatapathDriver {
   #neighbours: Follower | null = null;
   /** Whether requests are kept out of the host's NAT. */
   #exempt = false;
-  /** The work at hand and all that waits for it. */
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #turns = new InTurn();
 
   constructor(parts: BridgeParts) {
     this.#parts = parts;
@@ -74,7 +74,7 @@ export class BridgeDriver implements DatapathDriver {
   }
 
   sync(ports: readonly AdmittedPort[], again: boolean, hurry?: AbortSignal): Promise<SyncResult> {
-    return this.#inTurn(() => this.#sync(ports, again, hurry));
+    return this.#turns.run(() => this.#sync(ports, again, hurry));
   }
 
   watch(lost: () => void): void {
@@ -96,14 +96,14 @@ export class BridgeDriver implements DatapathDriver {
   }
 
   shut(ports: readonly AdmittedPort[], unlessThere: boolean): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turns.run(async () => {
       await this.#table.shut(ports, shutBridgeRuleset, unlessThere);
       if (!unlessThere) await this.#closeDoors();
     });
   }
 
   remove(): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turns.run(async () => {
       await this.#table.remove();
       await this.#closeDoors();
     });
@@ -175,12 +175,6 @@ export class BridgeDriver implements DatapathDriver {
       exempt ? `${empty}table ip ${table} { chain postrouting { ${rules} }; }\n` : empty,
     );
     this.#exempt = exempt;
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#turn.then(work);
-    this.#turn = turn.catch(() => {});
-    return turn;
   }
 }
 

@@ -5,6 +5,7 @@
  *   ruleset          a table of family netdev: rules for all ports, and a few words for each
  */
 
+import { InTurn } from "../../../platform/single-flight.ts";
 import type { Clock } from "../../../platform/time.ts";
 import { PORT_ADDRESS_FIRST, type PortAddress } from "../../kernel/port-address.ts";
 import { run } from "../../kernel/run.ts";
@@ -63,8 +64,7 @@ export class IngressDriver implements DatapathDriver {
   /** Whether the kernel has what it takes; null: not known yet. */
   #able: boolean | null = null;
   #door: Door | null = null;
-  /** The work at hand and all that waits for it. */
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #turns = new InTurn();
 
   constructor(parts: IngressParts) {
     this.#parts = parts;
@@ -85,7 +85,7 @@ export class IngressDriver implements DatapathDriver {
   }
 
   sync(ports: readonly AdmittedPort[], again: boolean, hurry?: AbortSignal): Promise<SyncResult> {
-    return this.#inTurn(() => this.#sync(ports, again, hurry));
+    return this.#turns.run(() => this.#sync(ports, again, hurry));
   }
 
   watch(lost: () => void): void {
@@ -97,7 +97,7 @@ export class IngressDriver implements DatapathDriver {
   }
 
   shut(ports: readonly AdmittedPort[], unlessThere: boolean): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turns.run(async () => {
       this.#door = null;
       if (unlessThere && ports.length === 0) return;
       this.#egress ??= await hasEgressHook();
@@ -107,7 +107,7 @@ export class IngressDriver implements DatapathDriver {
   }
 
   remove(): Promise<void> {
-    return this.#inTurn(() => {
+    return this.#turns.run(() => {
       // It goes with the listener.
       this.#door = null;
       return this.#table.remove();
@@ -132,12 +132,6 @@ export class IngressDriver implements DatapathDriver {
     const parts = { door: { outer, ifindex }, serviceMac, secretMac, doorMac, egress: this.#egress };
     this.#door = { link: outer, ifindex, builder: new RulesetBuilder(parts) };
     return this.#door;
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#turn.then(work);
-    this.#turn = turn.catch(() => {});
-    return turn;
   }
 }
 

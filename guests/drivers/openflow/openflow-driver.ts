@@ -9,6 +9,7 @@
  */
 
 import { PeriodicTask } from "../../../platform/periodic-task.ts";
+import { InTurn } from "../../../platform/single-flight.ts";
 import type { Clock } from "../../../platform/time.ts";
 import type { PortAddress } from "../../kernel/port-address.ts";
 import type { OvsPorts } from "../../ovs/ovs-ports.ts";
@@ -66,8 +67,7 @@ export class OpenflowDriver implements DatapathDriver {
   #isSwept = false;
   /** What of the switch's ports the flows follow from, as last seen. */
   #seen = "";
-  /** The work under way, and everything that waits for it. */
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #turns = new InTurn();
 
   constructor(parts: OpenflowParts) {
     this.#parts = parts;
@@ -102,14 +102,14 @@ export class OpenflowDriver implements DatapathDriver {
   }
 
   sync(ports: readonly AdmittedPort[], again: boolean): Promise<SyncResult> {
-    return this.#inTurn(() => this.#sync(ports, again));
+    return this.#turns.run(() => this.#sync(ports, again));
   }
 
   watch(lost: () => void): void {
     this.#lost = lost;
     const following = new PeriodicTask({
       ...{ clock: this.#parts.clock, settleMs: SETTLE_MS },
-      work: () => this.#inTurn(() => this.#follow()),
+      work: () => this.#turns.run(() => this.#follow()),
     });
     following.start();
     this.#following = following;
@@ -125,7 +125,7 @@ export class OpenflowDriver implements DatapathDriver {
   }
 
   shut(ports: readonly AdmittedPort[], unlessThere: boolean): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turns.run(async () => {
       const { ovs } = this.#parts;
       if (ports.length > 0) await ovs.ready();
       if (!ovs.connected) return;
@@ -142,7 +142,7 @@ export class OpenflowDriver implements DatapathDriver {
   }
 
   remove(): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turns.run(async () => {
       await this.#parts.ovs.ready();
       if (!this.#parts.ovs.connected) return;
       this.#openAll();
@@ -294,12 +294,6 @@ export class OpenflowDriver implements DatapathDriver {
       .map((port) => [port.link, port.bridgeUuid, port.portUuid, port.ofport, port.ifindex, port.untaggedVlan]);
     const bridges = [...this.#bridges.keys()].map((name) => [name, ovs.bridges().get(name), ovs.isOfOvn(name)]);
     return JSON.stringify([ovs.connected, bridges, ports]);
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#turn.then(work);
-    this.#turn = turn.catch(() => {});
-    return turn;
   }
 }
 

@@ -4,9 +4,8 @@ import { HOST_LOCAL_DATA_DIR } from "../ipam/definition/host-local-lease.ts";
 import { findGid } from "../platform/groups.ts";
 import { type Cluster, clusterOf } from "../platform/settings/cluster.ts";
 import { readConfigFile } from "../platform/settings/config-file.ts";
-import { type Environment, type Given, loadSettings } from "../platform/settings/load.ts";
+import { type Environment, type Given, loadSettings, type SettingsError } from "../platform/settings/load.ts";
 import { CONFIG, PROCESSES } from "../platform/settings/processes.ts";
-import type { SettingsError } from "../platform/settings/refused.ts";
 import type { ValuesOf } from "../platform/settings/setting.ts";
 import type { HostLocalDirs } from "../store/host-local/data-dir.ts";
 

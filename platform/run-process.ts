@@ -1,8 +1,7 @@
 import type pino from "pino";
 import { makeLog } from "./log.ts";
-import type { Environment, Given } from "./settings/load.ts";
+import { type Environment, type Given, SettingsError } from "./settings/load.ts";
 import type { ProcessName } from "./settings/processes.ts";
-import { SettingsError } from "./settings/refused.ts";
 import { type Clock, systemClock } from "./time.ts";
 
 /** Exit codes, for units and scripts. */

@@ -2,9 +2,8 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import type { HostPort } from "../../platform/host-port.ts";
 import { type Cluster, clusterOf } from "../../platform/settings/cluster.ts";
-import { type Environment, type Given, loadSettings } from "../../platform/settings/load.ts";
+import { type Environment, type Given, loadSettings, type SettingsError } from "../../platform/settings/load.ts";
 import type { METADATA_SETTINGS } from "../../platform/settings/metadata.ts";
-import type { SettingsError } from "../../platform/settings/refused.ts";
 import type { ValuesOf } from "../../platform/settings/setting.ts";
 
 /** The values of platform/settings/metadata.ts, and what follows from them. */

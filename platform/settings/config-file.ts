@@ -1,9 +1,8 @@
 import { existsSync } from "node:fs";
 import { parse } from "yaml";
 import { readBounded } from "../files.ts";
-import type { Environment, Given } from "./load.ts";
+import { type Environment, type Given, SettingsError } from "./load.ts";
 import { CONFIG } from "./processes.ts";
-import { SettingsError } from "./refused.ts";
 import { variableOf } from "./setting.ts";
 
 /** Four dozen settings. The parser compares all keys with each other. */

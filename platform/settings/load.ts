@@ -1,6 +1,5 @@
 import { HOST_PORT_EXPECTED, type HostPort, isHostPort, parseHostPort } from "../host-port.ts";
 import { CONFIG, PROCESSES, type Process, type ProcessName } from "./processes.ts";
-import { SettingsError, settingRefused } from "./refused.ts";
 import { type Setting, type Settings, type ValuesOf, variableOf } from "./setting.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -17,6 +16,9 @@ const VARIABLES: ReadonlyMap<string, string> = new Map(
     name,
   ]),
 );
+
+/** A setting that cannot be used; the message names it, its value and its source. */
+export class SettingsError extends Error {}
 
 export interface Loaded<S extends Settings> {
   readonly values: ValuesOf<S>;
@@ -118,4 +120,13 @@ function expected(setting: Setting): string {
     default:
       return "expected a string that is not empty";
   }
+}
+
+/** The form of every refusal of a setting: its source, name and value, and what is expected. */
+function settingRefused(
+  source: string,
+  { key, value }: { readonly key: string; readonly value: unknown },
+  remedy: string,
+): SettingsError {
+  return new SettingsError(`${source}: ${key} is ${JSON.stringify(value) ?? "absent"}: ${remedy}`);
 }

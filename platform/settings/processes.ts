@@ -4,8 +4,7 @@
  *   processes                                   the four processes, each with its settings
  *   daemon, controller, metadata, metadata-net  the settings; common: those of several processes
  *   setting                                     a setting's type, flag, variable and default
- *   load                                        flags over variables over the file (config-file)
- *   refused                                     the form of a refusal
+ *   load                                        flags over variables over the file (config-file), and refusals
  *   cluster                                     the values of a kubeconfig setting
  */
 

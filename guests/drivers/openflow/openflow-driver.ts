@@ -3,7 +3,6 @@
  *
  *   openflow-driver   the driver: which bridges, which ports
  *   door-port         the listener as a port of a bridge
- *   guest-port        whether a guest's port is still what it was admitted at
  *   bridge-flows      what is written on one bridge, and whether it is still there
  *   flow-text         the flows (pure); ofctl: ovs-ofctl as a command
  */
@@ -12,7 +11,8 @@ import { PeriodicTask } from "../../../platform/periodic-task.ts";
 import { InTurn } from "../../../platform/single-flight.ts";
 import type { Clock } from "../../../platform/time.ts";
 import type { PortAddress } from "../../kernel/port-address.ts";
-import type { OvsPorts } from "../../ovs/ovs-ports.ts";
+import { hostLink } from "../../kernel/sysfs.ts";
+import type { OvsPort, OvsPorts } from "../../ovs/ovs-ports.ts";
 import type {
   AdmittedPort,
   DatapathDriver,
@@ -25,7 +25,6 @@ import type {
 import { BridgeFlows } from "./bridge-flows.ts";
 import { DoorPorts, hasEthtool } from "./door-port.ts";
 import type { BridgePlan, GuestFlowPort } from "./flow-text.ts";
-import { byBridge, DOOR_PREFIX, isNumbered, whyNot } from "./guest-port.ts";
 import { ofctlVersion } from "./ofctl.ts";
 
 /** "hold", and then the tag: flows of ours, and of no other run directory. */
@@ -34,6 +33,9 @@ const COOKIE_PREFIX = "0x686f6c640000";
 const NUMBER_MS_MAX = 2_000;
 /** Pause after a change of the switch's ports before flows follow, ms. */
 const SETTLE_MS = 20;
+
+/** Before the name of a bridge, it is the name of its door. */
+const DOOR_PREFIX = "ovs:";
 
 export interface OpenflowParts {
   /** Four hex digits of the run directory. */
@@ -299,4 +301,28 @@ export class OpenflowDriver implements DatapathDriver {
 
 function ofOvn(bridge: string): string {
   return `ovn-controller writes the flows of ${bridge}, and deletes those of others; there an OVN balancer can serve guests`;
+}
+
+function byBridge(ports: readonly AdmittedPort[]): ReadonlyMap<string, readonly AdmittedPort[]> {
+  const bridges = new Map<string, AdmittedPort[]>();
+  for (const admitted of ports) {
+    const name = admitted.port.door.slice(DOOR_PREFIX.length);
+    const others = bridges.get(name);
+    if (others === undefined) bridges.set(name, [admitted]);
+    else others.push(admitted);
+  }
+  return bridges;
+}
+
+function isNumbered(port: OvsPort | undefined, bridge: string): boolean {
+  return port === undefined || port.bridge !== bridge || port.ofport !== null || port.error !== null;
+}
+
+/** Why the port that was found is not what a guest was admitted at; null: it is. */
+function whyNot({ link, ifindex }: PortRef, found: OvsPort | undefined, bridge: string): string | null {
+  if (found === undefined) return `${link} is no port of Open vSwitch any more`;
+  if (found.bridge !== bridge) return `${link} is a port of ${found.bridge} now`;
+  if (hostLink(link)?.ifindex !== ifindex) return `its link ${link} was created again`;
+  if (found.ofport === null) return `Open vSwitch gives ${link} no number: ${found.error ?? "not yet"}`;
+  return found.ifindex === ifindex ? null : `Open vSwitch has not opened ${link} yet`;
 }

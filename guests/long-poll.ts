@@ -3,10 +3,7 @@ import { Notifier } from "../platform/notifier.ts";
 import { hearSocketErrors } from "../platform/socket.ts";
 import { type Clock, randomUuid } from "../platform/time.ts";
 
-/**
- * What metadata-net tells with each POST. It is answered with all that is wanted, so that one exchange is a full
- * synchronisation: when that differs from what was applied, at the latest after `waitMs`.
- */
+/** metadata-net's POST. All that is wanted is answered when it differs from what was applied, or after `waitMs`. */
 export interface Report {
   /** `version` of the wanted state that was last carried out as far as possible; null after a start. */
   readonly applied: string | null;

@@ -45,7 +45,6 @@ export interface PodInterfaces {
   of(pod: PodIdentity): readonly IdentityInterface[];
 }
 
-/** The answer from everything that `source` knows. */
 export async function answerFrom(
   source: AllocationSource,
   question: IdentityQuestion,
@@ -142,7 +141,6 @@ function identityKey(
   return `${pod.namespace}/${pod.name} (UID ${pod.uid})`;
 }
 
-/** The holdings with the same containers or pods as `one`. */
 export function sharesUser(one: Holding, others: readonly Holding[]): boolean {
   const users = new Set(others.flatMap(({ uses }) => uses.map(userKey)));
   return one.uses.some((use) => users.has(userKey(use)));

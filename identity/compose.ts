@@ -14,7 +14,6 @@ import {
   METADATA_ADDRESS,
 } from "./wire.ts";
 
-/** The fields of an attachment that an identity needs. */
 export type AttachmentSummary = Pick<Attachment, "network" | "containerId" | "interface" | "ips">;
 
 /** A file must be read first: after `learn` the same question can be answered. */

@@ -10,9 +10,8 @@ export function generationPathOf(identitySocket: string): string {
 }
 
 /**
- * A few bytes in a file beside the identity socket that differ after every change of this node's attachments, before
- * any caller is told of the change. An answer of the socket may be used again as long as the file is unchanged: reading
- * it costs a hundredth of a request.
+ * A few bytes beside the identity socket that differ after every change of this node's attachments, before any caller
+ * is told. While they are the same, an answer may be used again: reading them costs a hundredth of a request.
  */
 export class IdentityGeneration {
   readonly #path: string;

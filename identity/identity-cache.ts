@@ -52,7 +52,6 @@ export class IdentityCache {
     return this.#generation;
   }
 
-  /** Adds the answer to a request that started at this generation and instant. */
   put(
     query: string,
     identity: IdentityView | null,

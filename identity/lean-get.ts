@@ -33,7 +33,6 @@ export class LeanConnection {
   #needed = 0;
   #waiting: { resolve(reply: Reply): void; reject(error: ConnectionError): void } | null = null;
 
-  /** `ended` is called when the connection can no longer be used. */
   constructor(socketPath: string, { timeoutMs, ended }: { timeoutMs: number; ended: () => void }) {
     this.#socket = connect(socketPath);
     this.#socket.setTimeout(timeoutMs, () => {

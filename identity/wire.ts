@@ -56,10 +56,7 @@ export interface IdentityInterface {
   /** `namespace/name`; null: no claim. */
   readonly claim: string | null;
   readonly addresses: readonly AnsweredAddress[];
-  /**
-   * What the VM that runs asks for on it, by its annotation, without prefix length; absent: nothing, or it is not known
-   * here.
-   */
+  /** What the running VM asks for on it by annotation, without prefix length; absent: nothing, or not known here. */
   readonly asked?: readonly string[];
   /** As requested; null: not known here. */
   readonly mac: string | null;

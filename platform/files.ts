@@ -37,10 +37,7 @@ function makeMissing(path: string): void {
 /** Of a file of settings, credentials or names, bytes: far more than anybody writes into one. */
 export const SMALL_FILE_BYTES_MAX = 1 << 20;
 
-/**
- * The content of a file that somebody else may have written. No more than `bytesMax` is read, however long it is, or
- * says it is. Throws an Error that names the file and the limit, and those of the file system.
- */
+/** Somebody else's file: `bytesMax` at most, whatever it says. Throws an Error with file and limit, or the system's. */
 export function readBounded(path: string, bytesMax: number): Buffer {
   const file = openSync(path, "r");
   try {

@@ -9,7 +9,6 @@ const HOST_PORT = /^(\[[0-9a-fA-F:]+\]|[0-9a-fA-F]*:[0-9a-fA-F:]*|[^:[\]]*):\d{1
 
 const PORT_MAX = 65_535;
 
-/** The expected form, for messages. */
 export const HOST_PORT_EXPECTED = `expected host:port, with a port up to ${PORT_MAX}`;
 
 export function isHostPort(text: string): boolean {

@@ -13,10 +13,7 @@ export type KillPoint =
 /** Passes a kill point. undefined, as always outside of tests: there are none. */
 export type PassKillPoint = ((point: KillPoint) => void) | undefined;
 
-/**
- * Parses `HOLDFAST_KILL_POINT`: with `<name>:<n>` the process kills itself with SIGKILL when it passes the named point
- * for the n-th time, and with `<name>:<n>:SIGSTOP` it stops there until it is continued.
- */
+/** HOLDFAST_KILL_POINT: `<name>:<n>` kills the process at the n-th pass; `<name>:<n>:SIGSTOP` only stops it. */
 export function armKillPoint(setting: string | undefined): PassKillPoint {
   if (setting === undefined) return undefined;
   const [name, count = "1", signal] = setting.split(":");

@@ -3,7 +3,6 @@ import type { Clock, Timer } from "./time.ts";
 
 /** Runs of one task are at least so far apart, ms, however many events trigger it. */
 const GAP_MS_MIN = 1_000;
-/** Rest after the work when events trigger it all the time, in multiples of its duration. */
 const REST_SHARE = 5;
 /** No rest is longer, ms: the duration of the work may have been that of one answer that was lost. */
 const REST_MS_MAX = 30_000;

@@ -1,7 +1,6 @@
 /** Work that concurrent callers share; a caller that arrives after its end starts it again. */
 export class SingleFlight<T> {
   readonly #flights = new Map<string, Promise<T>>();
-  /** What begins when the run under way has ended. */
   readonly #next = new Map<string, Promise<T>>();
 
   /** What is under way for this key; undefined: nothing is. */

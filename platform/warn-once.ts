@@ -7,14 +7,12 @@ const REMEMBERED_MAX = 1_000;
 export class RecentKeys {
   readonly #keys = new BoundedMap<string, true>(REMEMBERED_MAX);
 
-  /** Adds a key. Returns whether it is new. */
   addIfNew(key: string): boolean {
     const isNew = !this.#keys.has(key);
     if (isNew) this.#keys.set(key, true);
     return isNew;
   }
 
-  /** Removes a key: the next time it is new again. */
   forget(key: string): void {
     this.#keys.delete(key);
   }

@@ -67,7 +67,7 @@ export class Frontend {
     }
   }
 
-  /** What guests reach beside port 80: `network|port`, and its name at the relay. false: haproxy does not listen */
+  /** What guests reach beside port 80: `network|port`, its name at the relay. false: haproxy does not listen yet. */
   async offer(services: ReadonlyMap<string, string>): Promise<boolean> {
     this.#services = services;
     this.#parts.services.write(services);

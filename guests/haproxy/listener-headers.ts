@@ -1,7 +1,6 @@
 /**
- * What the listener on a node tells the metadata server of each request, on a socket that only it can reach. It takes
- * every header of these names out of the guest's request first. All but `claimed` follows from the port that the
- * connection came in at.
+ * What a node's listener tells the metadata server of a request, on a socket that only it can reach, after it took
+ * these headers out of the guest's request. All but `claimed` follows from the port that the connection came in at.
  */
 export const LISTENER_HEADERS = {
   /** Name of the network of the port. */

@@ -249,7 +249,6 @@ export class Listener implements ListenerDoors {
   }
 }
 
-/** Whether this kernel has IPv6 at all. */
 export function hasIpv6(): boolean {
   return existsSync("/proc/sys/net/ipv6");
 }

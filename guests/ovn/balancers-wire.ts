@@ -4,10 +4,7 @@ import type { Report } from "../long-poll.ts";
 const BACKEND = /^\d{1,3}(\.\d{1,3}){3}:[1-9]\d{0,4}$/;
 const PORT_MAX = 65_535;
 
-/**
- * The long poll between `holdfast metadata-net`, which may write the node's northbound database, and `holdfast
- * metadata`, which knows references and endpoints, on the latter's socket.
- */
+/** The long poll between metadata-net, which may write the node's northbound database, and `holdfast metadata`. */
 export interface BalancerReport extends Report {
   /** Primary networks of OVN-Kubernetes that have a switch here, by name. Nothing is wanted for others. */
   readonly networks: readonly string[];

@@ -44,10 +44,7 @@ export interface BalancersOptions {
   readonly repaired: (network: string) => void;
 }
 
-/**
- * Keeps a balancer of ours on each switch of this node's networks for which `holdfast metadata` wants one. Whatever
- * somebody changes or removes is put back; while that server is away, all stays.
- */
+/** Keeps what `holdfast metadata` wants on the node's switches, whoever changes it; while that is away, all stays. */
 export class Balancers {
   readonly #options: BalancersOptions;
   readonly #stopping = new AbortController();

@@ -40,10 +40,7 @@ export interface OvsdbClientOptions<T extends Tables> {
   readonly changed: () => void;
 }
 
-/**
- * A copy of some tables of an OVSDB database (RFC 7047), which follows every change, and transactions on it. A lost
- * connection is made again by itself; meanwhile the rows stay as they were last.
- */
+/** A copy of tables of an OVSDB database (RFC 7047), as of the last contact. A lost connection is made again. */
 export class OvsdbClient<T extends Tables> {
   readonly #options: OvsdbClientOptions<T>;
   readonly #contacts: Notifier;
@@ -97,10 +94,7 @@ export class OvsdbClient<T extends Tables> {
     return this.#tables.get(table) as unknown as Rows<T[Name]>;
   }
 
-  /**
-   * Carries out the operations in one transaction. Rejects with an OvsdbError when one of them fails, and then none was
-   * carried out; also when there is no connection. When the connection is lost meanwhile, nobody knows.
-   */
+  /** One transaction. Rejects with an OvsdbError: it failed, or the connection was lost, and nobody knows. */
   transact(operations: readonly OvsdbOperation[]): Promise<readonly OvsdbResult[]> {
     return new Promise((resolve, reject) => {
       if (this.#connection === null || !this.#connected) {

@@ -1,10 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Report } from "../long-poll.ts";
 
-/**
- * The long poll between `holdfast metadata-net`, which listens for guests, and `holdfast metadata`, which knows the
- * Services of networks, on the latter's socket for balancers.
- */
+/** The long poll between metadata-net, which listens for guests, and `holdfast metadata`, which knows Services. */
 export interface ServicesReport extends Report {
   /** Networks with guests at this node's listener, by name. Nothing is wanted for others. */
   readonly networks: readonly string[];

@@ -104,7 +104,6 @@ export class ClusterVms implements LocalVms {
     return this.#api.clock.monotonicMs() + LEARN_MS_MAX;
   }
 
-  /** The VM that owns the claim. */
   async #stopped({ owner, vm: recorded }: Holding, deadlineMs: number): Promise<IdentityVm | null> {
     const vm = recorded ?? (owner.kind === "claim" ? await this.#vmOfClaim(owner, deadlineMs) : null);
     if (vm === null) return null;

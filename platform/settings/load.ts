@@ -122,7 +122,6 @@ function expected(setting: Setting): string {
   }
 }
 
-/** The form of every refusal of a setting: its source, name and value, and what is expected. */
 function settingRefused(
   source: string,
   { key, value }: { readonly key: string; readonly value: unknown },

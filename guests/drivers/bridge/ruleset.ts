@@ -39,7 +39,6 @@ export function bridgeRuleset(ports: readonly AdmittedPort[], doors: ReadonlyMap
   };
 }
 
-/** For ports whose guests nobody answers. */
 export function shutBridgeRuleset(ports: readonly AdmittedPort[]): Ruleset {
   const chains = [
     CLAIMS,

@@ -83,7 +83,6 @@ export class RulesetBuilder {
   }
 }
 
-/** For ports whose guests nobody answers. */
 export function shutRuleset(ports: readonly AdmittedPort[], egress: boolean): Ruleset {
   const chains = [CLAIMS, ...ports.flatMap((port) => hookChains(port, { egress, inward: SHUT, outward: "claims" }))];
   return { chains: new Map(chains.map((chain) => [chain.name, chain])), elements: elementsOf(FORM, []) };

@@ -49,7 +49,6 @@ interface Bridge {
   readonly flows: BridgeFlows;
   admitted: readonly AdmittedPort[];
   failed: ReadonlyMap<PortAddress, string>;
-  /** Ports whose numbers have been waited for. */
   awaited: ReadonlySet<PortAddress>;
   /** Number of the door's port; null: it is none. */
   door: number | null;

@@ -18,13 +18,16 @@ const CLAIM_HINT =
 const POD_HINT =
   "the daemon of its node repairs what it can, at the latest within six hours, or when holdfast check on that node finds this; recreate the pod if it stays";
 
-const UNRECORDED = "has no IPAllocation";
-const UNRECORDED_HINT =
-  "the controller records it within a minute, and holdfast import --kubeconfig does it now; recreate the pod if this stays";
+type Wrong = Pick<Finding, "hint"> & { readonly problem: string };
 
-const WITHOUT_CONTAINER = "is recorded without its container";
-const WITHOUT_CONTAINER_HINT =
-  "its IPAllocation and the journal of its node were lost, or another plugin gave it the address; recreate the pod if this stays: until then the metadata service does not know it";
+const UNRECORDED: Wrong = {
+  problem: "has no IPAllocation",
+  hint: "the controller records it within a minute, and holdfast import --kubeconfig does it now; recreate the pod if this stays",
+};
+const WITHOUT_CONTAINER: Wrong = {
+  problem: "is recorded without its container",
+  hint: "its IPAllocation and the journal of its node were lost, or another plugin gave it the address; recreate the pod if this stays: until then the metadata service does not know it",
+};
 
 /** I2: every address that a claim lists is allocated to it. */
 export function checkClaims(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
@@ -51,15 +54,14 @@ export function checkPods(snapshot: ClusterSnapshot, grace: Grace): Finding[] {
     if (pod.addressesCut) findings.push(tooMany(pod));
     const unrecorded = new Map<string, string[]>();
     for (const { network, address, nad } of reportedBy(snapshot, pod)) {
-      const problem = podProblem(snapshot, pod, { network, address, nad }, grace);
-      if (problem === null) continue;
-      if (problem === UNRECORDED) {
+      const wrong = podProblem(snapshot, pod, { network, address, nad }, grace);
+      if (wrong === null) continue;
+      if (wrong === UNRECORDED) {
         unrecorded.set(network, [...(unrecorded.get(network) ?? []), formatAddress(address)]);
         continue;
       }
-      const message = `${formatAddress(address)} of network ${network}, in use by pod ${pod.key}, ${problem}`;
-      const hint = problem === WITHOUT_CONTAINER ? WITHOUT_CONTAINER_HINT : POD_HINT;
-      findings.push({ invariant: "I2", message, hint });
+      const message = `${formatAddress(address)} of network ${network}, in use by pod ${pod.key}, ${wrong.problem}`;
+      findings.push({ invariant: "I2", message, hint: wrong.hint });
     }
     for (const [network, addresses] of unrecorded) findings.push(notRecorded(pod, network, addresses));
   }
@@ -94,8 +96,8 @@ function reportedBy({ catalog, networks }: ClusterSnapshot, pod: SnapshotPod): R
 function notRecorded({ key }: SnapshotPod, network: string, addresses: readonly string[]): Finding {
   const [first = "", ...others] = addresses;
   if (others.length === 0) {
-    const message = `${first} of network ${network}, in use by pod ${key}, ${UNRECORDED}`;
-    return { invariant: "I2", message, hint: UNRECORDED_HINT };
+    const message = `${first} of network ${network}, in use by pod ${key}, ${UNRECORDED.problem}`;
+    return { invariant: "I2", message, hint: UNRECORDED.hint };
   }
   const message = `${first} and ${others.length} other addresses of network ${network}, in use by pod ${key} as it reports, have no IPAllocation`;
   const hint =
@@ -140,20 +142,20 @@ function podProblem(
   pod: SnapshotPod,
   { network, address, nad }: Reported,
   grace: Grace,
-): string | null {
+): Wrong | null {
   const object = allocationAt(snapshot, network, address);
   if (!object) return UNRECORDED;
   const { owner } = object.spec;
   if (object.status?.state !== "Bound") {
     // A sandbox that is created again releases its address first.
-    return grace.isOver(object.status?.since) ? "is not Bound" : null;
+    return grace.isOver(object.status?.since) ? { problem: "is not Bound", hint: POD_HINT } : null;
   }
   const attached = Object.values(object.status.attachments ?? {}).some(
     (one) => one.pod !== undefined && isPod(pod, one.pod.uid),
   );
   if (attached) return null;
   const named = owner.kind === "IPAMClaim" && owner.namespace === pod.namespace && pod.claims.includes(owner.name);
-  if (!named && !(owner.kind === "Pod" && isPod(pod, owner.uid))) return belongsTo(object);
+  if (!named && !(owner.kind === "Pod" && isPod(pod, owner.uid))) return { problem: belongsTo(object), hint: POD_HINT };
   // Nobody but Holdfast can have given it, so a node has recorded its container once.
   const wasAttached = nad !== null && isFromHoldfast(snapshot, pod, { network, nad });
   return wasAttached && grace.isOver(object.status.since) ? WITHOUT_CONTAINER : null;

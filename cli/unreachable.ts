@@ -1,9 +1,7 @@
 import { DAEMON_SETTINGS } from "../platform/settings/daemon.ts";
+import { SOCKET_PATH_BYTES_MAX } from "../platform/socket.ts";
 import { CommandError, EXIT } from "./failure.ts";
 export const SOCKET_DEFAULT = DAEMON_SETTINGS.socket.default;
-
-/** Longest path of a unix socket, bytes: sun_path of Linux less its terminator. */
-const SOCKET_PATH_BYTES_MAX = 107;
 
 const OTHER_PATH = "or name its socket with --socket or HOLDFAST_SOCKET";
 const START = `start it (systemctl start holdfast, or holdfast daemon), ${OTHER_PATH}`;

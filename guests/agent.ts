@@ -16,7 +16,7 @@
 import type { Log } from "../platform/log.ts";
 import { type Clock, sleep } from "../platform/time.ts";
 import type { Haproxy } from "./haproxy/haproxy.ts";
-import { DAEMON, exchange } from "./long-poll.ts";
+import { AWAY_MS_MAX, AWAY_MS_MIN, DAEMON, exchange, POLL_MS } from "./long-poll.ts";
 import { PORTS_PATH, readWantedPorts, type WantedPorts } from "./ports/wire.ts";
 import type { Ports } from "./served-ports.ts";
 
@@ -31,9 +31,6 @@ const PULSE_MS = 100;
 /** Longest backoff of a haproxy that keeps failing. */
 const RESTART_MS_MIN = 200;
 const RESTART_MS_MAX = 5_000;
-const POLL_MS = 25_000;
-const AWAY_MS_MIN = 200;
-const AWAY_MS_MAX = 5_000;
 
 export interface AgentParts {
   readonly socket: string;

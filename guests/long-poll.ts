@@ -11,6 +11,13 @@ export interface Report {
   readonly waitMs: number;
 }
 
+/** The wait that metadata-net asks for, ms. */
+export const POLL_MS = 25_000;
+/** Pause after an exchange that failed, ms, doubled each time: without Kubernetes there is nobody to ask. */
+export const AWAY_MS_MIN = 200;
+export const AWAY_MS_MAX = 5_000;
+/** Between two exchanges with the metadata server, ms, whatever is answered. */
+export const EXCHANGE_MS_MIN = 20;
 /** Longest wait of one request, ms: proxies in between need not wait longer. */
 export const WAIT_MS_MAX = 60_000;
 /** Longest explanation of a failure that is copied into events and logs, characters. */

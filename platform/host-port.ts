@@ -7,7 +7,7 @@ export interface HostPort {
 /** `host:port`, `:port`, `[fd00::1]:port`, and `fd00::1:port` as it comes of a pod's status.hostIP. */
 const HOST_PORT = /^(\[[0-9a-fA-F:]+\]|[0-9a-fA-F]*:[0-9a-fA-F:]*|[^:[\]]*):\d{1,5}$/;
 
-const PORT_MAX = 65_535;
+export const PORT_MAX = 65_535;
 
 export const HOST_PORT_EXPECTED = `expected host:port, with a port up to ${PORT_MAX}`;
 

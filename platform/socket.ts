@@ -5,7 +5,7 @@ import { dirname } from "node:path";
 import type { Clock } from "./time.ts";
 
 /** Longest path of a unix socket, bytes: sun_path of Linux less its terminator. */
-const SOCKET_PATH_BYTES_MAX = 107;
+export const SOCKET_PATH_BYTES_MAX = 107;
 
 /** Connections that wait to be accepted; the kernel takes its own net.core.somaxconn when that is less. */
 const BACKLOG = 4_096;

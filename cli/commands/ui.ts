@@ -2,6 +2,7 @@ import { fstatSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import type { PathOf } from "../../admin/answers.ts";
+import { PORT_MAX } from "../../platform/host-port.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { PageServer } from "../../ui/server.ts";
 import type { Source } from "../../ui/source.ts";
@@ -16,7 +17,6 @@ import { note, print } from "../terminal.ts";
 type UiBundle = typeof import("../../ui/main.ts");
 
 const LITTLE_MEMORY = ["--max-semi-space-size=1", "--optimize-for-size"];
-const PORT_MAX = 65_535;
 const STDOUT = 1;
 /** Members of the file's group, and everybody. */
 const OTHERS_MAY_READ = 0o044;

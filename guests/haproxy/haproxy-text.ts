@@ -1,4 +1,4 @@
-import { LISTENERS } from "../../platform/listeners/listeners.ts";
+import { LISTENERS, REQUEST_BODY_BYTES_MAX } from "../../platform/listeners/listeners.ts";
 import { METADATA_IPV6 } from "../drivers/driver.ts";
 import { IDENTITY_PREFIXES } from "./client-headers.ts";
 import { LISTENER_HEADERS } from "./listener-headers.ts";
@@ -44,8 +44,6 @@ const UNACKNOWLEDGED_S_MAX = 5;
 /** How long a guest is kept waiting for a server that is being started; it asks again by itself after a few seconds. */
 const SERVER_AWAY_MS_MAX = 3_000;
 const WAITING_MS = 200;
-/** As the server has it. A guest posts a password of some hundred bytes at most. */
-const REQUEST_BODY_BYTES_MAX = 65_536;
 /** Chunked bodies have no length: they must fit the buffer (16 KiB with headers). */
 const CHUNKED_BODY_BYTES_MAX = 8_192;
 /** More ports than that are not on one node. */

@@ -1,8 +1,8 @@
+import { PORT_MAX } from "../../platform/host-port.ts";
 import { JsonFields } from "../../platform/json-fields.ts";
 import type { Report } from "../long-poll.ts";
 
 const BACKEND = /^\d{1,3}(\.\d{1,3}){3}:[1-9]\d{0,4}$/;
-const PORT_MAX = 65_535;
 
 /** The long poll between metadata-net, which may write the node's northbound database, and `holdfast metadata`. */
 export interface BalancerReport extends Report {

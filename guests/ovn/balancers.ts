@@ -3,7 +3,7 @@ import type { Log } from "../../platform/log.ts";
 import { Notifier } from "../../platform/notifier.ts";
 import { logFailure, PeriodicTask } from "../../platform/periodic-task.ts";
 import { type Clock, sleep } from "../../platform/time.ts";
-import { exchange, METADATA_SERVER } from "../long-poll.ts";
+import { AWAY_MS_MAX, AWAY_MS_MIN, EXCHANGE_MS_MIN, exchange, METADATA_SERVER, POLL_MS } from "../long-poll.ts";
 import { type BalancerPlan, networksIn, planBalancers, REMOVAL } from "./balancer-plan.ts";
 import {
   BALANCERS_PATH,
@@ -14,14 +14,8 @@ import {
 } from "./balancers-wire.ts";
 import { findNorthbound, type Northbound, type NorthboundRows, openNorthbound, readNorthbound } from "./northbound.ts";
 
-const POLL_MS = 25_000;
-/** Pause after an exchange that failed, ms: doubled each time. */
-const AWAY_MS_MIN = 200;
-const AWAY_MS_MAX = 5_000;
 /** Pause while what is wanted cannot be carried out, ms. */
 const AGAIN_MS = 1_000;
-/** Between two exchanges, ms, whatever is answered. */
-const EXCHANGE_MS_MIN = 20;
 /** How often the known places are looked at for a database, ms. */
 const FIND_MS = 5_000;
 /** Pause after a write, ms, doubled with each that follows within PEACE_MS: somebody may undo each. */

@@ -5,8 +5,8 @@ import { errorText, OvsdbConnection, OvsdbError } from "./ovsdb-connection.ts";
 import { type Columns, type Row, readRow } from "./ovsdb-values.ts";
 
 /** Pause before the connection is tried again, ms: doubled each time. */
-const AWAY_MS_MIN = 100;
-const AWAY_MS_MAX = 5_000;
+const CONNECT_MS_MIN = 100;
+const CONNECT_MS_MAX = 5_000;
 /** What a connection says when no server is there: a node without that database is nothing to warn of. */
 const NOBODY_THERE: readonly (string | undefined)[] = ["ENOENT", "ECONNREFUSED"];
 
@@ -51,7 +51,7 @@ export class OvsdbClient<T extends Tables> {
   /** Has an attempt to connect succeeded or failed? */
   #attempted = false;
   #closed = false;
-  #awayMs = AWAY_MS_MIN;
+  #awayMs = CONNECT_MS_MIN;
   #lastProblem = "";
 
   constructor(options: OvsdbClientOptions<T>) {
@@ -134,7 +134,7 @@ export class OvsdbClient<T extends Tables> {
       this.#tables = fresh;
       this.#connected = true;
       this.#attempted = true;
-      this.#awayMs = AWAY_MS_MIN;
+      this.#awayMs = CONNECT_MS_MIN;
       this.#lastProblem = "";
       this.#options.log.info({ socket: this.#options.socket, database }, "connected to the OVSDB server");
       this.#contacts.notify();
@@ -179,7 +179,7 @@ export class OvsdbClient<T extends Tables> {
       this.#lastProblem = problem;
     }
     this.#timer = clock.timer(this.#awayMs, () => this.#connect());
-    this.#awayMs = Math.min(2 * this.#awayMs, AWAY_MS_MAX);
+    this.#awayMs = Math.min(2 * this.#awayMs, CONNECT_MS_MAX);
     if (wasConnected) changed();
   }
 }

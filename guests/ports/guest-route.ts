@@ -2,6 +2,7 @@ import type { AnsweredAddress } from "../../allocations/records.ts";
 import { nodeIsGateway } from "../../ipam/definition/plugin-config.ts";
 import type { Configuration } from "../../ipam/definition/read-keys.ts";
 import type { Route } from "../../ipam/definition/routes-and-dns.ts";
+import { MAIN_TABLE } from "../../ipam/definition/routes-and-dns.ts";
 import { type Address, parseAddress } from "../../ipam/space/address.ts";
 import { cidrContains, networkOf, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 
@@ -78,8 +79,6 @@ function withGateway({ dst, gw, ...more }: Route, gateway: string): Route {
 function isToMetadata({ dst, table }: Route): boolean {
   return dst === METADATA_ROUTE_DST && (table === undefined || table === MAIN_TABLE);
 }
-
-const MAIN_TABLE = 254;
 
 function isOnMetadataLink({ address }: AnsweredAddress): boolean {
   const own = parseInterfaceAddress(address);

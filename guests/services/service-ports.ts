@@ -6,20 +6,13 @@
  */
 
 import { isDeepStrictEqual } from "node:util";
+import { PORT_MAX } from "../../platform/host-port.ts";
 import { JsonFields } from "../../platform/json-fields.ts";
 import type { Log } from "../../platform/log.ts";
 import { Notifier } from "../../platform/notifier.ts";
 import { type Clock, sleep } from "../../platform/time.ts";
-import { exchange, METADATA_SERVER } from "../long-poll.ts";
+import { AWAY_MS_MAX, AWAY_MS_MIN, EXCHANGE_MS_MIN, exchange, METADATA_SERVER, POLL_MS } from "../long-poll.ts";
 import { SERVICES_PATH, type ServicesReport, type WantedService, type WantedServices } from "./services-wire.ts";
-
-const POLL_MS = 25_000;
-/** Pause after an exchange that failed, ms, doubled each time: without Kubernetes there is nobody to ask. */
-const AWAY_MS_MIN = 200;
-const AWAY_MS_MAX = 5_000;
-/** Between two exchanges, ms, whatever is answered. */
-const EXCHANGE_MS_MIN = 20;
-const PORT_MAX = 65_535;
 
 export type OpenPorts = ReadonlyMap<string, readonly number[]>;
 

@@ -12,6 +12,9 @@ import {
   readWith,
 } from "./definition-keys.ts";
 
+/** Linux's main table; routes of others belong to rules that a guest is not told of. */
+export const MAIN_TABLE = 254;
+
 /** One route of the CNI result, canonical and ready to be written as JSON. The numeric fields exist since CNI 1.1.0. */
 export interface Route {
   readonly dst: string;

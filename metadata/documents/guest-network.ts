@@ -1,5 +1,6 @@
 import { canonicalMac } from "../../ipam/definition/mac.ts";
 import type { Route } from "../../ipam/definition/routes-and-dns.ts";
+import { MAIN_TABLE } from "../../ipam/definition/routes-and-dns.ts";
 import { type Address, type Family, formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import { type Cidr, cidrContains, type InterfaceAddress, networkOf, parseCidr } from "../../ipam/space/cidr.ts";
 import type { Instance, InstanceNetwork } from "./instance.ts";
@@ -30,8 +31,6 @@ export interface GuestRoute {
   readonly isOutside?: true;
 }
 
-/** Linux's main table; routes of others belong to rules that a guest is not told of. */
-const MAIN_TABLE = 254;
 const MTU_MAX = 65_535;
 
 /**

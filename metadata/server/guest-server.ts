@@ -1,13 +1,14 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { HeaderLine } from "../../guests/haproxy/client-headers.ts";
 import { createBoundedServer } from "../../platform/listeners/bounded-server.ts";
+import { REQUEST_BODY_BYTES_MAX } from "../../platform/listeners/listeners.ts";
 import type { Log } from "../../platform/log.ts";
 import { type Answer, sentence } from "../documents/answer.ts";
 import type { ProxiedAnswer } from "../proxy/proxy.ts";
 import { headerLines } from "../proxy/proxy-headers.ts";
 import { type AnswerContext, answerGuest } from "./answer-guest.ts";
 import { GuestMemory } from "./guest-memory.ts";
-import { type Origin, REQUEST_BODY_BYTES_MAX, readBody } from "./read-request.ts";
+import { type Origin, readBody } from "./read-request.ts";
 import { RequestScheduler } from "./request-scheduler.ts";
 import { Seeds } from "./seeds.ts";
 import type { RequestedTree, ServerMetrics } from "./server-metrics.ts";

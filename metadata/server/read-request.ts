@@ -4,9 +4,7 @@ import type { HeaderLine } from "../../guests/haproxy/client-headers.ts";
 import { LISTENER_HEADERS } from "../../guests/haproxy/listener-headers.ts";
 import type { IdentitySubject } from "../../identity/source.ts";
 import { type Address, formatAddress, parseAddress } from "../../ipam/space/address.ts";
-
-/** Of a request's body: a guest's password has at most 1,020, and a backend of a tenant has no reason to get files. */
-export const REQUEST_BODY_BYTES_MAX = 64 << 10;
+import { REQUEST_BODY_BYTES_MAX } from "../../platform/listeners/listeners.ts";
 
 const LEFT = "the client left in the middle of its request";
 

@@ -2,6 +2,7 @@ import type { EndReason } from "../allocations.ts";
 import type { NodeContext, StoreLog } from "../node-context.ts";
 import { endAttachment } from "./end-attachment.ts";
 import type { GroupCommit } from "./group-commit.ts";
+import { ROWS_PER_STEP } from "./housekeeping.ts";
 import type { Ledger } from "./ledger.ts";
 import { type AttachmentRow, attachmentOf } from "./rows.ts";
 
@@ -9,8 +10,6 @@ import { type AttachmentRow, attachmentOf } from "./rows.ts";
 export const BOOT = "boot";
 /** In the same table: the name of the node whose journal it is. */
 const NODE = "node";
-/** Attachments ended in one transaction; other work runs in between. */
-const ROWS_PER_STEP = 200;
 
 /**
  * A journal says what containers of its node have; under another node's name, as on a disk that was copied or moved,

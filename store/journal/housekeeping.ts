@@ -4,7 +4,7 @@ import type { Transaction } from "./group-commit.ts";
 import type { Ledger } from "./ledger.ts";
 
 /** Rows handled in one transaction of housekeeping: it shares the event loop with ADDs. */
-const ROWS_PER_STEP = 200;
+export const ROWS_PER_STEP = 200;
 /** Periods kept in the history; the oldest ended ones are deleted first. At 10 pods a minute, more than two months. */
 const HISTORY_ROWS_MAX = 1_000_000;
 /** Steps of one housekeeping, every five seconds: 2,000 rows a second, more than a node can attach for long. */

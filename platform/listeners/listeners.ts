@@ -15,7 +15,7 @@ export interface Listener {
   readonly silentMs: number;
 }
 
-/** Of a guest's request, bytes: its password has at most 1,020, and a backend of a tenant has no reason to get files. */
+/** Of a guest's request, bytes: its password has at most 1,020, and a tenant's backend has no reason to get files. */
 export const REQUEST_BODY_BYTES_MAX = 64 << 10;
 
 type ProcessName = "daemon" | "controller" | "metadata" | "metadata-net" | "ui" | "haproxy";

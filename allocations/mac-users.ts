@@ -15,7 +15,7 @@ type AllocationWithPods = MacUser & { readonly pods: readonly PodIdentity[] };
  * come. Where a VM has no claim, source and target of its migration are two owners of one machine.
  */
 export async function usersOfMacs(
-  allocations: Iterable<{ readonly object: IPAllocation; readonly outline: IPAllocation }>,
+  allocations: Iterable<{ readonly object: IPAllocation; readonly hasMac: boolean }>,
   clock: Clock,
   podOf: (pod: ObjectName) => Pick<PodView, "uid" | "terminal" | "vmi"> | undefined,
 ): Promise<AllocationWithPods[]> {
@@ -23,7 +23,7 @@ export async function usersOfMacs(
   const budget = new TurnBudget(clock);
   for (const one of [...allocations]) {
     if (budget.isSpent) await budget.nextTurn();
-    if (one.outline.spec?.mac === undefined) continue;
+    if (!one.hasMac) continue;
     const { object } = one;
     const attachments = Object.values(object.status?.attachments ?? {}).filter(({ pod }) => {
       const known = pod && podOf(pod);

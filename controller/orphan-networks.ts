@@ -188,10 +188,10 @@ function poolNetwork(object: unknown): string | null {
 
 function countAll(allocations: Iterable<CachedAllocation>): Map<string, Counts> {
   const counts = new Map<string, Counts>();
-  for (const { network, outline } of allocations) {
+  for (const { network, state } of allocations) {
     const known = counts.get(network) ?? { ...NONE };
-    if (outline.status?.state === "Cooling") known.cooling += 1;
-    else if (outline.status?.state === "Retained") known.retained += 1;
+    if (state === "Cooling") known.cooling += 1;
+    else if (state === "Retained") known.retained += 1;
     else known.allocated += 1;
     counts.set(network, known);
   }

@@ -70,7 +70,7 @@ export class OwnerPods {
     const budget = new TurnBudget(this.#options.api.clock);
     for (const one of [...allocations.items.values()]) {
       if (budget.isSpent) await budget.nextTurn();
-      if (one.outline.spec?.owner?.kind !== "IPAMClaim") continue;
+      if (one.ownerKind !== "IPAMClaim") continue;
       const { object } = one;
       const { kind, uid } = object.spec?.owner ?? {};
       const claim = kind === "IPAMClaim" && uid !== undefined ? claims.get(uid) : undefined;

@@ -42,9 +42,7 @@ export class WhereaboutsRecords {
     if (idle() !== null || !allocations.known) return;
     const nowMs = api.clock.monotonicMs();
     if (nowMs - this.#checkedMs < Math.min(INTERVAL_MS, graceSeconds * 1_000)) return;
-    const ofContainers = [...allocations.items.values()].filter(
-      ({ outline }) => outline.spec?.owner?.kind === "Container",
-    );
+    const ofContainers = [...allocations.items.values()].filter(({ ownerKind }) => ownerKind === "Container");
     const held = ofContainers.filter(({ object }) => isOfRecord(object));
     this.#checkedMs = nowMs;
     if (held.length === 0) return;

@@ -9,7 +9,6 @@
  *   cluster-api               the names of Cluster API
  *   object-client             single objects read and written; network-object: IPNetworks; answers: status codes
  *   list-metrics      what a process lists, counted
- *   packed-objects, packed-text   objects in few bytes
  *   events, backoff, turn-budget; write-guard: writes only while something holds
  */
 

@@ -30,23 +30,24 @@ import type { JudgedAllocation } from "./verdict.ts";
 
 export type { Cache } from "./facts.ts";
 
-/** An allocation in the cache: the whole object. `key` is its name. */
+/**
+ * An allocation in the cache. `object` has no `managedFields` and may have to be parsed; the other fields cost nothing:
+ * whoever passes over all looks at them first.
+ */
 export interface CachedAllocation extends JudgedAllocation {
+  /** Its name. */
   readonly key: string;
   readonly uid: string;
   readonly resourceVersion: string;
-  /**
-   * The object without what is its own: names and other texts may be "". The fields that it has are there, and of them
-   * state, kinds and booleans. Costs nothing, where `object` may have to be made: whoever passes over all looks here
-   * first.
-   */
-  readonly outline: IPAllocation;
-  /** `spec.network`, which costs little too; "" where there is none. */
+  /** `spec.network`; "" where there is none. */
   readonly network: string;
-  /** The same of `metadata.creationTimestamp`. */
+  readonly state: string | undefined;
+  readonly ownerKind: string | undefined;
+  readonly hasMac: boolean;
+  /** "" where there is none. */
   readonly creationTimestamp: string;
   /** It records who has written which field: half of its bytes. */
-  readonly recordsFields?: boolean;
+  readonly recordsFields: boolean;
 }
 
 /** Everything the controller follows. Claims and pods by `namespace/name`, the others by name. */
@@ -80,18 +81,24 @@ export interface ClaimViewWithFact extends ClaimView {
 
 /** Whether it is sound is computed once for each version. Throws TypeError without metadata. */
 export function projectAllocation(object: IPAllocation): CachedAllocation {
-  const { name, uid, resourceVersion } = object.metadata;
+  const { spec, status } = object;
   // managedFields are half of the object, and nothing here reads them.
   const { managedFields, ...metadata } = object.metadata as IPAllocation["metadata"] & {
     managedFields?: readonly unknown[];
   };
-  const recordsFields = managedFields !== undefined && managedFields.length > 0;
-  const address = soundAddress(object);
-  const lean = { ...object, metadata };
-  const network = `${object.spec?.network ?? ""}`;
-  const { creationTimestamp = "" } = metadata;
-  const fields = { network, address, creationTimestamp, recordsFields };
-  return { key: name, uid, resourceVersion, object: lean, outline: lean, ...fields };
+  return {
+    key: metadata.name,
+    uid: metadata.uid,
+    resourceVersion: metadata.resourceVersion,
+    network: `${spec?.network ?? ""}`,
+    address: soundAddress(object),
+    state: status?.state,
+    ownerKind: spec?.owner?.kind,
+    hasMac: spec?.mac !== undefined,
+    creationTimestamp: metadata.creationTimestamp ?? "",
+    recordsFields: managedFields !== undefined && managedFields.length > 0,
+    object: { ...object, metadata },
+  };
 }
 
 /** What is looked up by something else than the name of an object. */

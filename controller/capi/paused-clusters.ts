@@ -77,7 +77,7 @@ export class PausedClusters {
     const budget = new TurnBudget(api.clock);
     for (const one of [...allocations.items.values()]) {
       if (budget.isSpent) await budget.nextTurn();
-      if (one.outline.spec?.owner?.cluster === undefined || one.outline.status?.state !== "Bound") continue;
+      if (one.ownerKind !== "IPAddressClaim" || one.state !== "Bound") continue;
       const { owner, network } = one.object.spec;
       if (!owner.cluster) continue;
       const cluster = `${owner.namespace}/${owner.cluster}`;

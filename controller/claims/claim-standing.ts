@@ -110,7 +110,7 @@ export class ClaimStanding {
     }
     for (const one of [...this.#options.allocations.items.values()]) {
       if (budget.isSpent) await budget.nextTurn();
-      if (one.outline.spec?.owner?.kind !== "IPAMClaim") continue;
+      if (one.ownerKind !== "IPAMClaim") continue;
       const { object } = one;
       const { owner } = object.spec;
       if (Object.keys(object.status?.attachments ?? {}).length > 0) used.add(`${owner.namespace}/${owner.name}`);

@@ -29,7 +29,7 @@ export async function livingLaunchers(options: {
   const budget = new TurnBudget(clock);
   for (const one of [...allocations.items.values()]) {
     if (budget.isSpent) await budget.nextTurn();
-    if (one.outline.status?.state !== "Bound" || networks?.has(one.network) === false) continue;
+    if (one.state !== "Bound" || networks?.has(one.network) === false) continue;
     const { object } = one;
     for (const user of usersOf(object)) {
       const pod = pods.items.get(`${user.namespace}/${user.name}`);

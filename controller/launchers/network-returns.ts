@@ -87,7 +87,7 @@ export class NetworkReturns {
     const budget = new TurnBudget(api.clock);
     for (const one of [...allocations.items.values()]) {
       if (budget.isSpent) await budget.nextTurn();
-      if (one.outline.spec?.owner?.kind !== "IPAMClaim") continue;
+      if (one.ownerKind !== "IPAMClaim") continue;
       const { object } = one;
       const { network, owner } = object.spec ?? {};
       if (owner?.kind !== "IPAMClaim" || object.status?.state !== "Bound") continue;

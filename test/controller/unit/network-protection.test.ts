@@ -51,7 +51,10 @@ function allocate(state: string): KubeObject {
 function cache<T>(path: string): Cache<T> {
   const objects = [...api.objects].filter(([at]) => at.startsWith(`${path}/`)).map(([, object]) => object);
   const items = new Map(
-    objects.map((object) => [object.metadata.name, { object, outline: object, network: object.spec?.network }]),
+    objects.map((object) => [
+      object.metadata.name,
+      { object, state: object.status?.state, network: object.spec?.network },
+    ]),
   );
   return { known: true, items } as unknown as Cache<T>;
 }

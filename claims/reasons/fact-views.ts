@@ -6,32 +6,22 @@ import type { ClaimView } from "../../kube/views/claim-view.ts";
 import { type PodAddress, statusAddresses } from "../../kube/views/held-addresses.ts";
 import { claimsNamedBy } from "../../kube/views/network-selection.ts";
 import { type PodView, projectPod } from "../../kube/views/pod-view.ts";
-import type { ClaimFact, NodeFact, PodFact, ReportedAddress } from "./facts.ts";
+import type { ClaimFact, NodeFact, ReportedAddress } from "./facts.ts";
 
 /** The fields of a pod that decide about addresses, computed once for each version. */
-export interface SweptPod extends PodFact {
-  /** `namespace/name` */
-  readonly key: string;
-  readonly namespace: string;
-  readonly name: string;
-  readonly resourceVersion: string;
-  /** Nothing of it runs, and nothing will be started (PodView). */
-  readonly stopped: boolean;
-  /** Claims of its namespace that its network selection names. */
-  readonly claims: readonly string[];
-  readonly vmi: PodView["vmi"];
-}
+export type SweptPod = Readonly<ReturnType<typeof sweptPod>>;
 
 /** Projects a pod object. Throws MalformedObjectError. */
 export function projectSweptPod(object: unknown): SweptPod {
   return sweptPod(projectPod(object, { addresses: true }));
 }
 
-export function sweptPod(view: PodView): SweptPod {
+export function sweptPod(view: PodView) {
   const { key, namespace, name, uid, resourceVersion, creationTimestamp, node, terminal, stopped, staticUid, vmi } =
     view;
   const { held, cut } = statusAddresses(view);
   return {
+    /** `namespace/name` */
     key,
     namespace,
     name,
@@ -40,9 +30,12 @@ export function sweptPod(view: PodView): SweptPod {
     creationTimestamp,
     node,
     terminal,
+    /** Nothing of it runs, and nothing will be started (PodView). */
     stopped,
     staticUid,
+    /** Claims of its namespace that its network selection names. */
     claims: claimsNamedBy(view.annotations, namespace),
+    /** As in PodView. */
     vmi,
     addresses: reported(view, held),
     addressesCut: cut,

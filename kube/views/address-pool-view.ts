@@ -1,48 +1,35 @@
-import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
+import { isObject } from "../../ipam/definition/definition-keys.ts";
+import type { Family } from "../../ipam/space/address.ts";
 import { CLUSTER_NAME_LABEL, PAUSED_ANNOTATION } from "../cluster-api.ts";
-import { type ConditionView, readConditions, textOf } from "./conditions.ts";
-import { type ObjectMetadata, objectAt, readMetadata, readTexts } from "./object-metadata.ts";
+import { readConditions, textOf } from "./conditions.ts";
+import { objectAt, readMetadata, readTexts } from "./object-metadata.ts";
 
 /** The fields kept of an AddressPool. Values are as written: the definition of the kind checks their types only. */
-export interface AddressPoolView extends ObjectMetadata {
-  readonly generation: number;
-  readonly network: string;
-  readonly family: 4 | 6 | null;
-  /** null: everything that pods get. */
-  readonly ranges: readonly string[] | null;
-  readonly gateway: string | null;
-  /** Addresses by the name of the claim. */
-  readonly preallocations: ReadonlyMap<string, string>;
-  /** The keys of a CNI `ipam` block; null: the pool defines nothing. */
-  readonly definition: JsonObject | null;
-  readonly paused: boolean;
-  /** The label; null: it belongs to no cluster. */
-  readonly cluster: string | null;
-  readonly status: {
-    readonly counts: Readonly<Record<string, string>>;
-    readonly observedGeneration: number;
-    readonly conditions: readonly ConditionView[];
-  };
-}
+export type AddressPoolView = Readonly<ReturnType<typeof projectAddressPool>>;
 
 const COUNTS = ["size", "allocated", "cooling", "free", "outOfRange"];
 
 /** Throws MalformedObjectError without metadata or network. */
-export function projectAddressPool(object: unknown): AddressPoolView {
+export function projectAddressPool(object: unknown) {
   const metadata = readMetadata(object, "AddressPool");
   const spec = objectAt(object, "spec", "AddressPool");
   const status = objectAt(object, "status", "AddressPool");
   const { generation } = objectAt(object, "metadata", "AddressPool");
+  const family: Family | null = spec.family === 4 || spec.family === 6 ? spec.family : null;
   return {
     ...metadata,
     generation: typeof generation === "number" ? generation : 0,
     network: textOf(spec.network),
-    family: spec.family === 4 || spec.family === 6 ? spec.family : null,
+    family,
+    /** null: everything that pods get. */
     ranges: Array.isArray(spec.ranges) ? spec.ranges.map(textOf) : null,
     gateway: textOf(spec.gateway) || null,
+    /** Addresses by the name of the claim. */
     preallocations: textsOf(spec.preallocations),
+    /** The keys of a CNI `ipam` block; null: the pool defines nothing. */
     definition: isObject(spec.definition) ? spec.definition : null,
     paused: readTexts(object, "annotations").has(PAUSED_ANNOTATION),
+    /** The label; null: it belongs to no cluster. */
     cluster: readTexts(object, "labels").get(CLUSTER_NAME_LABEL) || null,
     status: {
       counts: Object.fromEntries(COUNTS.map((key) => [key, textOf(status[key])])),

@@ -5,34 +5,11 @@ import { sameAddress } from "../../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { ANNOTATION_FOLLOWED, type OwnerReference } from "../objects.ts";
 import { conditionsIn } from "./conditions.ts";
-import { type FollowedNetwork, readFollowed } from "./followed-network.ts";
-import {
-  MalformedObjectError,
-  type ObjectMetadata,
-  objectAt,
-  readMetadata,
-  readOwners,
-  readTexts,
-} from "./object-metadata.ts";
+import { readFollowed } from "./followed-network.ts";
+import { MalformedObjectError, objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
 
 /** The fields kept of an IPAMClaim. */
-export interface ClaimView extends ObjectMetadata {
-  readonly network: string;
-  /**
-   * `status.ips` as written, malformed entries included; claimAddresses parses them. While the claim follows its VM to
-   * another network (`followed.isOpen`): what they are about to be.
-   */
-  readonly ips: readonly string[];
-  /** null: it has been on no other network, as far as it says. */
-  readonly followed: FollowedNetwork | null;
-  /** `spec.ipRequests` */
-  readonly ipRequests: readonly string[];
-  readonly ownerPod: string | null;
-  readonly conditions: readonly ClaimCondition[];
-  readonly owners: readonly OwnerReference[];
-  /** For people: the VM that owns the claim, else the one in its label, then without UID. */
-  readonly vm: { readonly name: string; readonly uid: string } | null;
-}
+export type ClaimView = Readonly<ReturnType<typeof projectClaim>>;
 
 /** Addresses that a claim may list or request: far more than one interface has. */
 const LISTED_MAX = 256;
@@ -43,7 +20,7 @@ const VM_LABEL = "kubevirt.io/vm";
  * Keeps of an IPAMClaim what Holdfast reads. The installed definition of the kind may lack `ownerPod` and
  * `conditions`, or have the former as a text. Throws MalformedObjectError.
  */
-export function projectClaim(object: unknown): ClaimView {
+export function projectClaim(object: unknown) {
   const metadata = readMetadata(object, "IPAMClaim");
   const spec = objectAt(object, "spec", "IPAMClaim");
   if (typeof spec.network !== "string") {
@@ -57,12 +34,19 @@ export function projectClaim(object: unknown): ClaimView {
   return {
     ...metadata,
     network,
+    /**
+     * `status.ips` as written, malformed entries included; claimAddresses parses them. While the claim follows its VM
+     * to another network (`followed.isOpen`): what they are about to be.
+     */
     ips,
+    /** null: it has been on no other network, as far as it says. */
     followed,
+    /** `spec.ipRequests` */
     ipRequests: textsOf(spec.ipRequests),
     ownerPod: nameOf(status.ownerPod),
     conditions: conditionsOf(status.conditions),
     owners,
+    /** For people: the VM that owns the claim, else the one in its label, then without UID. */
     vm: vmOf(vmOwners(owners), readTexts(object, "labels").get(VM_LABEL)),
   };
 }
@@ -127,7 +111,7 @@ function conditionsOf(value: unknown): ClaimCondition[] {
   return conditionsIn(value).filter((one): one is ClaimCondition & JsonObject => typeof one.type === "string");
 }
 
-function vmOf([owner]: readonly OwnerReference[], label: string | undefined): ClaimView["vm"] {
+function vmOf([owner]: readonly OwnerReference[], label: string | undefined): { name: string; uid: string } | null {
   if (owner) return { name: owner.name, uid: owner.uid };
   return label ? { name: label, uid: "" } : null;
 }

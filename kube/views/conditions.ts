@@ -17,7 +17,7 @@ export interface ConditionView {
 const CONDITIONS_MAX = 64;
 
 /** The objects of a list of conditions, as many as are read. */
-export function conditionsIn(value: unknown): JsonObject[] {
+export function conditionsIn(value: unknown): readonly JsonObject[] {
   return Array.isArray(value) ? value.slice(-CONDITIONS_MAX).filter(isObject) : [];
 }
 

@@ -1,8 +1,8 @@
 import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
 import { CLUSTER_NAME_LABEL, PAUSED_ANNOTATION } from "../cluster-api.ts";
-import { API_VERSION, type OwnerReference } from "../objects.ts";
-import { type ConditionView, readConditions, textOf } from "./conditions.ts";
-import { type ObjectMetadata, objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
+import { API_VERSION } from "../objects.ts";
+import { readConditions, textOf } from "./conditions.ts";
+import { objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
 
 /** The pool that a claim or address of Cluster API names; "" for what is missing. */
 export interface PoolReference {
@@ -17,46 +17,19 @@ export function isAddressPool({ apiGroup, kind }: PoolReference): boolean {
 }
 
 /** The fields kept of an IPAddressClaim of Cluster API, in any version. */
-export interface MachineClaimView extends ObjectMetadata {
-  readonly pool: PoolReference;
-  /** `spec.clusterName`, else the label; null: it belongs to no cluster. */
-  readonly cluster: string | null;
-  readonly paused: boolean;
-  /** The address that is requested by annotation, as written; null: any. */
-  readonly requested: string | null;
-  /** `status.addressRef.name`; null: not answered. */
-  readonly addressRef: string | null;
-  /** `status.conditions` as they are in the version that was read. */
-  readonly conditions: readonly ConditionView[];
-  /** Of v1beta1: `status.v1beta2.conditions`; of v1beta2: `status.deprecated.v1beta1.conditions`. */
-  readonly otherConditions: readonly ConditionView[];
-  readonly owners: readonly OwnerReference[];
-}
+export type MachineClaimView = Readonly<ReturnType<typeof projectMachineClaim>>;
 
 /** The fields kept of an IPAddress of Cluster API. */
-export interface MachineAddressView extends ObjectMetadata {
-  readonly claim: string;
-  readonly pool: PoolReference;
-  /** As written. */
-  readonly address: string;
-  readonly prefix: number | null;
-  /** As written; null: it names none. */
-  readonly gateway: string | null;
-  readonly owners: readonly OwnerReference[];
-  readonly labels: ReadonlyMap<string, string>;
-  readonly annotations: ReadonlyMap<string, string>;
-}
+export type MachineAddressView = Readonly<ReturnType<typeof projectMachineAddress>>;
 
 /** The fields kept of a Cluster. */
-export interface CapiClusterView extends ObjectMetadata {
-  readonly paused: boolean;
-}
+export type CapiClusterView = Readonly<ReturnType<typeof projectCapiCluster>>;
 
 /** Metal3's annotation, and ours, which takes precedence. */
 const REQUEST_ANNOTATIONS = ["ipam.holdfast.dev/address", "ipAddress"];
 
 /** Throws MalformedObjectError without metadata. */
-export function projectMachineClaim(object: unknown): MachineClaimView {
+export function projectMachineClaim(object: unknown) {
   const metadata = readMetadata(object, "IPAddressClaim");
   const spec = objectAt(object, "spec", "IPAddressClaim");
   const status = objectAt(object, "status", "IPAddressClaim");
@@ -65,11 +38,16 @@ export function projectMachineClaim(object: unknown): MachineClaimView {
   return {
     ...metadata,
     pool: poolReferenceOf(spec.poolRef),
+    /** `spec.clusterName`, else the label; null: it belongs to no cluster. */
     cluster: named || null,
     paused: annotations.has(PAUSED_ANNOTATION),
+    /** The address that is requested by annotation, as written; null: any. */
     requested: REQUEST_ANNOTATIONS.map((key) => annotations.get(key)).find((text) => text) ?? null,
+    /** `status.addressRef.name`; null: not answered. */
     addressRef: textOf(at(status, "addressRef").name) || null,
+    /** `status.conditions` as they are in the version that was read. */
     conditions: readConditions(status.conditions),
+    /** Of v1beta1: `status.v1beta2.conditions`; of v1beta2: `status.deprecated.v1beta1.conditions`. */
     otherConditions: [
       ...readConditions(at(status, "v1beta2").conditions),
       ...readConditions(at(at(status, "deprecated"), "v1beta1").conditions),
@@ -79,15 +57,17 @@ export function projectMachineClaim(object: unknown): MachineClaimView {
 }
 
 /** Throws MalformedObjectError without metadata. */
-export function projectMachineAddress(object: unknown): MachineAddressView {
+export function projectMachineAddress(object: unknown) {
   const metadata = readMetadata(object, "IPAddress");
   const spec = objectAt(object, "spec", "IPAddress");
   return {
     ...metadata,
     claim: textOf(at(spec, "claimRef").name),
     pool: poolReferenceOf(spec.poolRef),
+    /** As written. */
     address: textOf(spec.address),
     prefix: typeof spec.prefix === "number" ? spec.prefix : null,
+    /** As written; null: it names none. */
     gateway: textOf(spec.gateway) || null,
     owners: readOwners(object, "IPAddress"),
     labels: readTexts(object, "labels"),
@@ -96,7 +76,7 @@ export function projectMachineAddress(object: unknown): MachineAddressView {
 }
 
 /** Throws MalformedObjectError without metadata. */
-export function projectCapiCluster(object: unknown): CapiClusterView {
+export function projectCapiCluster(object: unknown) {
   const metadata = readMetadata(object, "Cluster");
   const { paused } = objectAt(object, "spec", "Cluster");
   return { ...metadata, paused: paused === true || readTexts(object, "annotations").has(PAUSED_ANNOTATION) };

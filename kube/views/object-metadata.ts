@@ -18,17 +18,7 @@ import type { OwnerReference } from "../objects.ts";
 const NAME_CHARS_MAX = 253;
 
 /** The metadata kept of any object. */
-export interface ObjectMetadata {
-  /** `namespace/name` */
-  readonly key: string;
-  readonly namespace: string;
-  readonly name: string;
-  readonly uid: string;
-  readonly resourceVersion: string;
-  /** RFC 3339 in UTC, whole seconds, as the API server writes it. */
-  readonly creationTimestamp: string;
-  readonly deletionTimestamp: string | null;
-}
+export type ObjectMetadata = Readonly<ReturnType<typeof readMetadata>>;
 
 /** An object from the API server that is malformed: a fault of the server or of a proxy in between. */
 export class MalformedObjectError extends Error {
@@ -36,16 +26,18 @@ export class MalformedObjectError extends Error {
 }
 
 /** Reads the metadata of a namespaced object; `kind` is for messages. Throws MalformedObjectError. */
-export function readMetadata(object: unknown, kind: string): ObjectMetadata {
+export function readMetadata(object: unknown, kind: string) {
   const metadata = objectAt(object, "metadata", kind);
   const { namespace, name, uid, resourceVersion, creationTimestamp, deletionTimestamp } = metadata;
   const at = { kind, name };
   return {
+    /** `namespace/name` */
     key: `${readText(namespace, "metadata.namespace", at)}/${readText(name, "metadata.name", at)}`,
     namespace: readText(namespace, "metadata.namespace", at),
     name: readText(name, "metadata.name", at),
     uid: readText(uid, "metadata.uid", at),
     resourceVersion: readText(resourceVersion, "metadata.resourceVersion", at),
+    /** RFC 3339 in UTC, whole seconds, as the API server writes it. */
     creationTimestamp: readText(creationTimestamp, "metadata.creationTimestamp", at),
     deletionTimestamp:
       deletionTimestamp === undefined || deletionTimestamp === null

@@ -1,27 +1,13 @@
 import { isObject } from "../../ipam/definition/definition-keys.ts";
 import { readMac } from "../../ipam/definition/mac.ts";
-import type { RequestedAddress } from "../../ipam/definition/requested-address.ts";
 import { MalformedObjectError, objectAt, readTexts } from "./object-metadata.ts";
 import { ADDRESSES_ANNOTATION, readRequestedAddresses } from "./requested-addresses.ts";
 import { objectsIn, textIn } from "./tenant-objects.ts";
 
 /** What a VM that may not exist yet asks for. */
-export interface PlannedVm {
-  readonly namespace: string;
-  readonly name: string;
-  readonly networks: readonly PlannedNetwork[];
-}
+export type PlannedVm = Readonly<NonNullable<ReturnType<typeof projectPlannedVm>>>;
 
-export interface PlannedNetwork {
-  /** In the VM. */
-  readonly name: string;
-  /** `namespace/name`; null: the VM has no such network, or it is its pod's own. */
-  readonly nad: string | null;
-  /** The VM has a network of this name. */
-  readonly isThere: boolean;
-  readonly mac: string | undefined;
-  readonly requested: readonly RequestedAddress[];
-}
+export type PlannedNetwork = Readonly<PlannedVm["networks"][number]>;
 
 const KINDS = ["VirtualMachine", "VirtualMachineInstance"];
 
@@ -29,7 +15,7 @@ const KINDS = ["VirtualMachine", "VirtualMachineInstance"];
  * What a VirtualMachine asks for in its template, or an instance itself; null: it is of another kind. `namespace`: of
  * an object without one. Throws MalformedObjectError, and RefusalError CONFIG_INVALID of the annotation.
  */
-export function projectPlannedVm(object: unknown, namespace: string): PlannedVm | null {
+export function projectPlannedVm(object: unknown, namespace: string) {
   if (!isObject(object) || !KINDS.includes(String(object.kind))) return null;
   const kind = String(object.kind);
   const metadata = isObject(object.metadata) ? object.metadata : {};
@@ -51,8 +37,11 @@ export function projectPlannedVm(object: unknown, namespace: string): PlannedVm 
       const written = textIn(interfaces.find((one) => one.name === name) ?? {}, "macAddress");
       const mac = written === null ? undefined : readMac({ key: `macAddress of interface ${name}`, value: written });
       return {
+        /** In the VM. */
         name,
+        /** `namespace/name`; null: the VM has no such network, or it is its pod's own. */
         nad: nad === null ? null : nad.includes("/") ? nad : `${own}/${nad}`,
+        /** The VM has a network of this name. */
         isThere: network !== undefined,
         mac,
         requested: addresses,

@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
 import { SELECTION_ANNOTATIONS } from "./network-selection.ts";
-import { type ObjectMetadata, objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
+import { objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
 import { ADDRESSES_ANNOTATION } from "./requested-addresses.ts";
 
 /** Interfaces as reported by Multus: a list of `{name, interface, ips, mac}`, addresses without mask. */
@@ -9,34 +9,7 @@ export const NETWORK_STATUS_ANNOTATION = "k8s.v1.cni.cncf.io/network-status";
 export const POD_NETWORKS_ANNOTATION = "k8s.ovn.org/pod-networks";
 
 /** The few fields kept of a pod: ten thousand pods are held in memory. */
-export interface PodView extends ObjectMetadata {
-  /** null: not scheduled yet. */
-  readonly node: string | null;
-  /** "" while it is missing. */
-  readonly phase: string;
-  /** Whether a kubelet has accepted it (see isTaken). */
-  readonly taken: boolean;
-  /** See hasEnded. */
-  readonly terminal: boolean;
-  /** See hasStopped. */
-  readonly stopped: boolean;
-  readonly hostNetwork: boolean;
-  /** See lacksSandbox. */
-  readonly lacksSandbox: boolean;
-  /** The addresses of its primary interface as the kubelet reports them; none for a pod on its node's own network. */
-  readonly podIPs: readonly string[];
-  /**
-   * The kubelet's own UID of a static pod, which CNI_ARGS carry in place of the API object's. Only of one that its node
-   * owns.
-   */
-  readonly staticUid: string | null;
-  /** The KubeVirt VMI that this pod runs. */
-  readonly vmi: { readonly name: string; readonly uid: string } | null;
-  /** A launcher pod that KubeVirt has created for a migration. */
-  readonly isMigrationTarget: boolean;
-  /** Only those that are read here. */
-  readonly annotations: Readonly<Record<string, string>>;
-}
+export type PodView = Readonly<ReturnType<typeof projectPod>>;
 
 /**
  * Whether a UID is the kubelet's own of a static pod: a hash of its manifest, while those of the API server are UUIDs.
@@ -58,7 +31,7 @@ const NEVER_STARTED = "PodInitializing";
  * Keeps of a pod what Holdfast reads; with `addresses` also `podIPs` and the annotations that tell its addresses, which
  * are big. Throws MalformedObjectError.
  */
-export function projectPod(object: unknown, options: { readonly addresses?: boolean } = {}): PodView {
+export function projectPod(object: unknown, options: { readonly addresses?: boolean } = {}) {
   const metadata = readMetadata(object, "Pod");
   const spec = objectAt(object, "spec", "Pod");
   const status = objectAt(object, "status", "Pod");
@@ -76,17 +49,28 @@ export function projectPod(object: unknown, options: { readonly addresses?: bool
   const ofNode = owners.some(({ kind, name }) => kind === "Node" && name === node);
   return {
     ...metadata,
+    /** null: not scheduled yet. */
     node,
+    /** "" while it is missing. */
     phase: typeof phase === "string" ? phase : "",
+    /** Whether a kubelet has accepted it (see isTaken). */
     taken: node !== null && isTaken(status),
+    /** See hasEnded. */
     terminal: hasEnded(status),
+    /** See hasStopped. */
     stopped: hasStopped(status, metadata.deletionTimestamp !== null),
     hostNetwork: spec.hostNetwork === true,
+    /** See lacksSandbox. */
     lacksSandbox: lacksSandbox(status),
+    /** The addresses of its primary interface as the kubelet reports them; none for a pod on its node's own network. */
     podIPs: options.addresses && spec.hostNetwork !== true ? readPodIPs(status) : [],
+    /** The kubelet's own UID of a static pod, which CNI_ARGS have instead of the object's. Only if its node owns it. */
     staticUid: ofNode ? readStaticUid(annotations.get(STATIC_UID_ANNOTATION)) : null,
+    /** The KubeVirt VMI that this pod runs. */
     vmi: vmi ? { name: vmi.name, uid: vmi.uid } : null,
+    /** A launcher pod that KubeVirt has created for a migration. */
     isMigrationTarget: vmi !== undefined && readTexts(object, "labels").has(MIGRATION_LABEL),
+    /** Only those that are read here. */
     annotations: Object.fromEntries(
       kept.flatMap((key) => {
         const text = annotations.get(key);

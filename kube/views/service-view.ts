@@ -4,16 +4,7 @@ import { objectAt, readMetadata } from "./object-metadata.ts";
 export const SERVICES_PATH = "/api/v1/services";
 
 /** The fields kept of a Service. */
-export interface ServiceView {
-  /** `namespace/name` */
-  readonly key: string;
-  readonly uid: string;
-  readonly resourceVersion: string;
-  readonly type: string;
-  /** Empty if the server knows only one family. */
-  readonly ipFamilies: readonly string[];
-  readonly ports: readonly ServicePort[];
-}
+export type ServiceView = Readonly<ReturnType<typeof projectService>>;
 
 interface ServicePort {
   /** "" if a Service has only one port. */
@@ -48,15 +39,17 @@ const FAMILIES_MAX = 2;
 const PORT_NAMES = ["metadata", "http"];
 
 /** Keeps of a Service what Holdfast reads. Throws MalformedObjectError. */
-export function projectService(object: unknown): ServiceView {
+export function projectService(object: unknown) {
   const { key, uid, resourceVersion } = readMetadata(object, "Service");
   const { type, ipFamilies, ipFamily, ports } = objectAt(object, "spec", "Service");
   const families = Array.isArray(ipFamilies) ? ipFamilies : [ipFamily];
   return {
+    /** `namespace/name` */
     key,
     uid,
     resourceVersion,
     type: typeof type === "string" && type !== "" ? type : "ClusterIP",
+    /** Empty if the server knows only one family. */
     ipFamilies: families.slice(0, FAMILIES_MAX).filter((one): one is string => typeof one === "string"),
     ports: (Array.isArray(ports) ? ports : [])
       .slice(0, PORTS_MAX)

@@ -1,26 +1,20 @@
-import type { OwnerReference } from "../objects.ts";
 import { ANNOTATIONS, isTemplateName } from "./content-annotations.ts";
-import { type ObjectMetadata, objectAt, readMetadata, readTexts } from "./object-metadata.ts";
+import { objectAt, readMetadata, readTexts } from "./object-metadata.ts";
 import { vmOwnerOf } from "./tenant-objects.ts";
 
 export const KUBEVIRT_API_VERSION = "kubevirt.io/v1";
 
 /** The fields kept of a VirtualMachine or VirtualMachineInstance that names a template of machine data. */
-export interface TemplatedVmView extends ObjectMetadata {
-  /** The annotation as it is; null: it has none. */
-  readonly template: string | null;
-  /** The same of `spec.template` of a VirtualMachine, which its next instance gets. */
-  readonly nextTemplate: string | null;
-  /** The VirtualMachine that owns an instance; null: none does. */
-  readonly vm: OwnerReference | null;
-}
+export type TemplatedVmView = Readonly<NonNullable<ReturnType<typeof projectTemplatedVm>>>;
 
 /** null: it names no template. Of an instance its metadata is enough. Throws MalformedObjectError. */
-export function projectTemplatedVm(object: unknown): TemplatedVmView | null {
+export function projectTemplatedVm(object: unknown) {
   const kind = "VirtualMachine";
   const metadata = readMetadata(object, kind);
   const { template: instance } = objectAt(object, "spec", kind);
+  /** The annotation as it is; null: it has none. */
   const template = templateIn(object);
+  /** The same of `spec.template` of a VirtualMachine, which its next instance gets. */
   const nextTemplate = instance === undefined ? null : templateIn(instance);
   if (template === null && nextTemplate === null) return null;
   return { ...metadata, template, nextTemplate, vm: vmOwnerOf(object, kind) };

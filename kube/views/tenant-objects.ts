@@ -1,7 +1,6 @@
 import { Buffer } from "node:buffer";
 import { isObject } from "../../ipam/definition/definition-keys.ts";
 import type { OwnerReference } from "../objects.ts";
-import type { Reflected } from "../reflected-items.ts";
 import { keptAnnotations, type ObjectKind, SERVE_LABEL, TENANT_ID_ANNOTATION } from "./content-annotations.ts";
 import { MalformedObjectError, objectAt, readMetadata, readOwners, readTexts, shownName } from "./object-metadata.ts";
 
@@ -12,30 +11,20 @@ export const VMS_PATH = "/apis/kubevirt.io/v1/virtualmachines";
 export const VMIS_PATH = "/apis/kubevirt.io/v1/virtualmachineinstances";
 
 /** The fields kept of a namespace. Its key is its name. */
-export interface NamespaceView extends Reflected {
-  /** The annotation as it is; null: none. */
-  readonly tenantId: string | null;
-}
+export type NamespaceView = Readonly<ReturnType<typeof projectNamespace>>;
 
 /** The fields kept of a VirtualMachine: only its metadata is read. */
-export interface VmView extends Reflected {
-  readonly name: string;
-  readonly labels: ReadonlyMap<string, string>;
-  readonly annotations: ReadonlyMap<string, string>;
-}
+export type VmView = Readonly<ReturnType<typeof projectVm>>;
 
 /** A Secret or ConfigMap that may be served. Its key is `Secret/name` or `ConfigMap/name`. */
-export interface TenantObject extends Reflected {
-  /** Values as bytes, exactly. */
-  readonly data: ReadonlyMap<string, Buffer>;
-}
+export type TenantObject = Readonly<ReturnType<typeof projectTenantObject>>;
 
 export function tenantObjectKey(kind: ObjectKind, name: string): string {
   return `${kind}/${name}`;
 }
 
 /** Reads a namespace, also if only its metadata was sent. Throws MalformedObjectError. */
-export function projectNamespace(object: unknown): NamespaceView {
+export function projectNamespace(object: unknown) {
   const { name, uid, resourceVersion } = objectAt(object, "metadata", "Namespace");
   if (![name, uid, resourceVersion].every((text) => typeof text === "string" && text !== ""))
     throw new MalformedObjectError(`Namespace ${shownName(name)}: metadata is not as it should be`);
@@ -43,12 +32,13 @@ export function projectNamespace(object: unknown): NamespaceView {
     key: String(name),
     uid: String(uid),
     resourceVersion: String(resourceVersion),
+    /** The annotation as it is; null: none. */
     tenantId: readTexts(object, "annotations").get(TENANT_ID_ANNOTATION) ?? null,
   };
 }
 
 /** Reads a VirtualMachine, also if only its metadata was sent. Throws MalformedObjectError. */
-export function projectVm(object: unknown): VmView {
+export function projectVm(object: unknown) {
   const { key, name, uid, resourceVersion } = readMetadata(object, "VirtualMachine");
   const labels = readTexts(object, "labels");
   const annotations = keptAnnotations(readTexts(object, "annotations"));
@@ -61,10 +51,11 @@ export function isServed(object: unknown): boolean {
 }
 
 /** Reads a Secret or ConfigMap. Values that are not strings are skipped. Throws MalformedObjectError. */
-export function projectTenantObject(object: unknown, kind: ObjectKind): TenantObject {
+export function projectTenantObject(object: unknown, kind: ObjectKind) {
   const { name, uid, resourceVersion } = readMetadata(object, kind);
   const encoded = objectAt(object, kind === "Secret" ? "data" : "binaryData", kind);
   const plain = kind === "Secret" ? {} : objectAt(object, "data", kind);
+  /** Values as bytes, exactly. */
   const data = new Map<string, Buffer>();
   for (const [key, value] of Object.entries(plain))
     if (typeof value === "string") data.set(key, Buffer.from(value, "utf8"));

@@ -1,53 +1,16 @@
 import { createHash } from "node:crypto";
 import { isObject } from "../../ipam/definition/definition-keys.ts";
-import type { Reflected } from "../reflected-items.ts";
 import { keptAnnotations } from "./content-annotations.ts";
 import { objectAt, readMetadata, readTexts } from "./object-metadata.ts";
 import { objectsIn, textIn, vmOwnerOf } from "./tenant-objects.ts";
 
 /** The few fields kept of a VirtualMachineInstance: all of the namespaces in use are held in memory. */
-export interface VmiView extends Reflected {
-  readonly name: string;
-  /** null: no VirtualMachine owns it. */
-  readonly vmUid: string | null;
-  /** Lower-case; null: none, or not a UUID. */
-  readonly firmwareUuid: string | null;
-  readonly hostname: string | null;
-  readonly subdomain: string | null;
-  readonly node: string | null;
-  /** `/dev/vda`; null: not reported. */
-  readonly rootDevice: string | null;
-  readonly instanceType: string | null;
-  /** In the order of the specification. */
-  readonly interfaces: readonly VmiInterface[];
-  readonly labels: ReadonlyMap<string, string>;
-  readonly annotations: ReadonlyMap<string, string>;
-}
+export type VmiView = Readonly<ReturnType<typeof projectVmi>>;
 
-export interface VmiInterface {
-  /** In the VM's specification. */
-  readonly name: string;
-  /** As it runs, else as requested; null: neither is known. */
-  readonly mac: string | null;
-  /** NetworkAttachmentDefinition as the specification names it, `blue` or `shop/blue`; null: none. */
-  readonly nad: string | null;
-  /** On the cluster's default network, or its replacement: the pod's primary interface. */
-  readonly isDefault: boolean;
-  /** Possible names of its interface in the pod, the most certain first. */
-  readonly podInterfaces: readonly string[];
-}
+export type VmiInterface = Readonly<VmiView["interfaces"][number]>;
 
 /** The fields of a VMI that never change for one UID. */
-export interface VmFacts {
-  readonly namespace: string;
-  /** The VM's name; the VMI's own where no VM owns it. */
-  readonly name: string;
-  /** "": no VM owns it. */
-  readonly uid: string;
-  readonly vmiUid: string;
-  /** Lower-case; null: the VMI has none, or not a UUID. */
-  readonly firmwareUuid: string | null;
-}
+export type VmFacts = Readonly<ReturnType<typeof readVmFacts>>;
 
 const KIND = "VirtualMachineInstance";
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -59,7 +22,7 @@ const INTERFACES_MAX = 256;
 const HASH_DIGITS = 11;
 
 /** Projects a VMI to what a guest is told. Throws MalformedObjectError. */
-export function projectVmi(object: unknown): VmiView {
+export function projectVmi(object: unknown) {
   const { key, name, uid, resourceVersion } = readMetadata(object, KIND);
   const spec = objectAt(object, "spec", KIND);
   const status = objectAt(object, "status", KIND);
@@ -72,13 +35,17 @@ export function projectVmi(object: unknown): VmiView {
     name,
     uid,
     resourceVersion,
+    /** null: no VirtualMachine owns it. */
     vmUid: facts.uid || null,
+    /** Lower-case; null: none, or not a UUID. */
     firmwareUuid: facts.firmwareUuid,
     hostname: textIn(spec, "hostname"),
     subdomain: textIn(spec, "subdomain"),
     node: textIn(status, "nodeName"),
+    /** `/dev/vda`; null: not reported. */
     rootDevice: rootDevice(objectsIn(devices, "disks").slice(0, INTERFACES_MAX), objectsIn(status, "volumeStatus")),
     instanceType: INSTANCE_TYPES.map((one) => annotations.get(one)).find(Boolean) ?? null,
+    /** In the order of the specification. */
     interfaces: interfacesOf(objectsIn(devices, "interfaces"), spec, status),
     labels: readTexts(object, "labels"),
     annotations: keptAnnotations(annotations),
@@ -86,15 +53,18 @@ export function projectVmi(object: unknown): VmiView {
 }
 
 /** Reads what a VMI says of its VM. Throws MalformedObjectError. */
-export function readVmFacts(object: unknown): VmFacts {
+export function readVmFacts(object: unknown) {
   const { namespace, name, uid: vmiUid } = readMetadata(object, KIND);
   const owner = vmOwnerOf(object, KIND);
   const domain = objectAt(objectAt(object, "spec", KIND), "domain", KIND);
   return {
     namespace,
+    /** The VM's name; the VMI's own where no VM owns it. */
     name: owner?.name ?? name,
+    /** "": no VM owns it. */
     uid: owner?.uid ?? "",
     vmiUid,
+    /** Lower-case; null: the VMI has none, or not a UUID. */
     firmwareUuid: readUuid(objectAt(domain, "firmware", KIND).uuid),
   };
 }
@@ -108,7 +78,7 @@ export function readUuid(value: unknown): string | null {
 type Objects = ReturnType<typeof objectsIn>;
 type Fields = Readonly<Record<string, unknown>>;
 
-function interfacesOf(interfaces: Objects, spec: Fields, status: Fields): VmiInterface[] {
+function interfacesOf(interfaces: Objects, spec: Fields, status: Fields) {
   const networks = objectsIn(spec, "networks").slice(0, INTERFACES_MAX);
   const reported = objectsIn(status, "interfaces").slice(0, INTERFACES_MAX);
   const secondary = networks.filter((network) => !isDefault(network)).map(({ name }) => name);
@@ -124,10 +94,15 @@ function interfacesOf(interfaces: Objects, spec: Fields, status: Fields): VmiInt
     const told = textIn(now, "podInterfaceName");
     return [
       {
+        /** In the VM's specification. */
         name,
+        /** As it runs, else as requested; null: neither is known. */
         mac: textIn(now, "mac") ?? textIn(one, "macAddress"),
+        /** NetworkAttachmentDefinition as the specification names it, `blue` or `shop/blue`; null: none. */
         nad: isObject(network?.multus) ? textIn(network.multus, "networkName") : null,
+        /** On the cluster's default network, or its replacement: the pod's primary interface. */
         isDefault: onDefault,
+        /** Possible names of its interface in the pod, the most certain first. */
         podInterfaces: told === null ? guesses : [told, ...guesses],
       },
     ];

@@ -20,31 +20,10 @@ const SERVE_ANNOTATION = "metadata.holdfast.dev/serve";
 export type UdnKind = "UserDefinedNetwork" | "ClusterUserDefinedNetwork";
 
 /** The fields kept of a UserDefinedNetwork or ClusterUserDefinedNetwork. */
-export interface UdnView {
-  /** `namespace/name`; the name alone of a ClusterUserDefinedNetwork. */
-  readonly key: string;
-  readonly kind: UdnKind;
-  /** "" for a ClusterUserDefinedNetwork. */
-  readonly namespace: string;
-  readonly name: string;
-  readonly uid: string;
-  readonly resourceVersion: string;
-  /** RFC 3339 */
-  readonly creationTimestamp: string;
-  readonly generation: number;
-  /** `name` in the configurations that OVN-Kubernetes renders, and `spec.network` of its claims. */
-  readonly network: string;
-  readonly spec: JsonObject;
-  /** The specification of the network: `spec`, or `spec.network` of a ClusterUserDefinedNetwork. */
-  readonly networkSpec: JsonObject;
-  readonly serviceAnnotation: string | null;
-  /** Its guests are to be served by the listeners of their nodes. */
-  readonly serves: boolean;
-  readonly conditions: readonly ClaimCondition[];
-}
+export type UdnView = Readonly<ReturnType<typeof projectUdn>>;
 
 /** Projects a (Cluster)UserDefinedNetwork to the fields that Holdfast reads. Throws MalformedObjectError. */
-export function projectUdn(object: unknown, kind: UdnKind): UdnView {
+export function projectUdn(object: unknown, kind: UdnKind) {
   const { namespace, name, uid, resourceVersion, creationTimestamp, generation } = objectAt(object, "metadata", kind);
   const cluster = kind === "ClusterUserDefinedNetwork";
   const texts = [name, uid, resourceVersion, creationTimestamp, ...(cluster ? [] : [namespace])];
@@ -52,18 +31,24 @@ export function projectUdn(object: unknown, kind: UdnKind): UdnView {
     throw new MalformedObjectError(`${kind} ${shownName(name)}: its metadata is not complete`);
   const spec = objectAt(object, "spec", kind);
   return {
+    /** `namespace/name`; the name alone of a ClusterUserDefinedNetwork. */
     key: cluster ? `${name}` : `${namespace}/${name}`,
     kind,
+    /** "" for a ClusterUserDefinedNetwork. */
     namespace: cluster ? "" : `${namespace}`,
     name: `${name}`,
     uid: `${uid}`,
     resourceVersion: `${resourceVersion}`,
+    /** RFC 3339 */
     creationTimestamp: `${creationTimestamp}`,
     generation: typeof generation === "number" ? generation : 0,
+    /** `name` in the configurations that OVN-Kubernetes renders, and `spec.network` of its claims. */
     network: cluster ? `cluster_udn_${name}` : `${namespace}_${name}`,
     spec,
+    /** The specification of the network: `spec`, or `spec.network` of a ClusterUserDefinedNetwork. */
     networkSpec: cluster ? objectAt(spec, "network", kind) : spec,
     serviceAnnotation: readTexts(object, "annotations").get(SERVICE_ANNOTATION) ?? null,
+    /** Its guests are to be served by the listeners of their nodes. */
     serves: readTexts(object, "annotations").get(SERVE_ANNOTATION) === "true",
     conditions: conditionsOf(objectAt(object, "status", kind).conditions),
   };

@@ -7,7 +7,7 @@ import { type ClaimView, projectClaim } from "../../../kube/views/claim-view.ts"
 import { statusAddresses } from "../../../kube/views/held-addresses.ts";
 import { objectAt, readMetadata } from "../../../kube/views/object-metadata.ts";
 import { POD_NETWORKS_ANNOTATION, type PodView, projectPod } from "../../../kube/views/pod-view.ts";
-import { type PodNetwork, readPodNetworks } from "./pod-networks.ts";
+import { readPodNetworks } from "./pod-networks.ts";
 
 /** `type` of OVN-Kubernetes' plugin. */
 const OVN_PLUGIN = "ovn-k8s-cni-overlay";
@@ -15,16 +15,9 @@ const OVN_PLUGIN = "ovn-k8s-cni-overlay";
 const PRIMARY_INTERFACE = "ovn-udn1";
 
 /** A launcher pod and its networks according to OVN-Kubernetes. */
-export interface OvnPod extends Omit<PodView, "annotations"> {
-  /** Its containers run. Before that, addresses in the annotation may have been written by anybody. */
-  readonly running: boolean;
-  readonly networks: readonly OvnInterface[];
-}
+export type OvnPod = Readonly<NonNullable<ReturnType<typeof ovnPodOf>>>;
 
-export interface OvnInterface extends PodNetwork {
-  /** null: not known. */
-  readonly interface: string | null;
-}
+export type OvnInterface = Readonly<OvnPod["networks"][number]>;
 
 /** A NetworkAttachmentDefinition of OVN-Kubernetes. */
 export interface OvnNad {
@@ -42,7 +35,7 @@ export function projectOvnPod(object: unknown): OvnPod | null {
 }
 
 /** The same of a pod that was projected with its addresses. */
-export function ovnPodOf({ annotations, ...view }: PodView): OvnPod | null {
+export function ovnPodOf({ annotations, ...view }: PodView) {
   const networks = readPodNetworks(annotations[POD_NETWORKS_ANNOTATION]);
   if (networks.length === 0) return null;
   const said = new Map<string, string>();
@@ -52,10 +45,12 @@ export function ovnPodOf({ annotations, ...view }: PodView): OvnPod | null {
   }
   return {
     ...view,
+    /** Its containers run. Before that, addresses in the annotation may have been written by anybody. */
     running: view.phase === "Running",
     networks: networks.map((network) => {
       const [first] = network.addresses;
       const name = first && said.get(`${network.nad} ${formatAddress(first.address)}`);
+      // null: not known.
       return { ...network, interface: name || (network.primary ? PRIMARY_INTERFACE : null) };
     }),
   };

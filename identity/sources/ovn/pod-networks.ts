@@ -2,18 +2,11 @@ import { ANNOTATION_CHARS_MAX, parseBoundedJson } from "../../../ipam/definition
 import { isObject } from "../../../ipam/definition/definition-keys.ts";
 import { foldAsGo } from "../../../ipam/definition/go-json.ts";
 import { POD_NETWORKS_KEYS } from "../../../ipam/definition/read-keys.ts";
-import { type Address, parseAddress } from "../../../ipam/space/address.ts";
-import { type InterfaceAddress, parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
+import { parseAddress } from "../../../ipam/space/address.ts";
+import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 
 /** A pod's addresses on one network, from OVN-Kubernetes. */
-export interface PodNetwork {
-  /** The NetworkAttachmentDefinition, `namespace/name`: networks in several namespaces may have NADs of one name. */
-  readonly nad: string;
-  readonly addresses: readonly InterfaceAddress[];
-  readonly gateways: readonly Address[];
-  readonly mac: string | null;
-  readonly primary: boolean;
-}
+export type PodNetwork = Readonly<NonNullable<ReturnType<typeof readEntry>>>;
 
 /** Addresses and gateways of one network of a pod: more than any pod has. */
 const TEXTS_MAX = 64;
@@ -33,12 +26,13 @@ export function readPodNetworks(text: string | undefined): PodNetwork[] {
   });
 }
 
-function readEntry(key: string, entry: Readonly<Record<string, unknown>>): PodNetwork | null {
+function readEntry(key: string, entry: Readonly<Record<string, unknown>>) {
   // A pod with several interfaces on one NAD has a number after the name.
   const [, nad] = /^([^/]+\/[^/]+)(?:\/\d+)?$/.exec(key) ?? [];
   if (nad === undefined) return null;
   try {
     return {
+      /** Of a NAD, `namespace/name`: networks in several namespaces may have NADs of one name. */
       nad,
       addresses: textsOf(entry.ip_addresses ?? entry.ip_address).map(parseInterfaceAddress),
       gateways: textsOf(entry.gateway_ips ?? entry.gateway_ip).map(parseAddress),

@@ -6,11 +6,17 @@ import { ObjectClient } from "../kube/object-client.ts";
 import { namespacedPath, PODS_PATH } from "../kube/objects.ts";
 import type { ObjectName } from "../kube/views/claim-reference.ts";
 import { StatusAddressReader } from "../kube/views/held-addresses.ts";
-import { readMigrationSource } from "../kube/views/migration-source.ts";
 import { isStaticUid, type PodView, projectPod } from "../kube/views/pod-view.ts";
 import { ADDRESSES_ANNOTATION, networkOfHashed, readRequestedAddresses } from "../kube/views/requested-addresses.ts";
 import { VMIS_PATH, VMS_PATH } from "../kube/views/tenant-objects.ts";
-import { projectVmi, readUuid, readVmFacts, type VmFacts, type VmiView } from "../kube/views/vmi-view.ts";
+import {
+  projectVmi,
+  readMigrationSource,
+  readUuid,
+  readVmFacts,
+  type VmFacts,
+  type VmiView,
+} from "../kube/views/vmi-view.ts";
 import { BoundedMap } from "../platform/bounded-map.ts";
 import type { PodState } from "../store/cluster/parts/claim-access.ts";
 

@@ -3,7 +3,7 @@
  *
  *   kube-api                  the port; client/: retries; http/ carries it
  *   objects, object-names     the objects on the wire; views/: the fields kept of each kind
- *   reflector, reflector-options, reflected-items, listing, collection-paths
+ *   reflector, reflector-options, reflected-items, collection-paths
  *                             a list and its watch, mirrored in memory
  *   watch-once, last-change   one watch of it, and what the server must tell again after one that broke
  *   cluster-api               the names of Cluster API

@@ -3,8 +3,7 @@ import { Backoff } from "./backoff.ts";
 import { CollectionPaths } from "./collection-paths.ts";
 import { ApiAway, ListRefused, type WatchEnd } from "./kube-api.ts";
 import { LastChange } from "./last-change.ts";
-import { Listing } from "./listing.ts";
-import { type Listed, type Reflected, ReflectedItems } from "./reflected-items.ts";
+import { type Listed, Listing, type Reflected, ReflectedItems } from "./reflected-items.ts";
 import { type ReflectorOptions, type ReflectorState, type ReflectorTimings, TIMINGS } from "./reflector-options.ts";
 import { watchOnce } from "./watch-once.ts";
 

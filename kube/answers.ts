@@ -16,7 +16,6 @@ import { ApiAway, type KubeAnswer } from "./kube-api.ts";
 // biome-ignore lint/suspicious/noExplicitAny: objects of every kind; readers project them
 type WireObject = any;
 
-/** The result of a quorum read of one object. */
 export type ObjectReading =
   /** `serverMs`: the server's clock at the read; null when the answer had none. */
   | { readonly kind: "present"; readonly object: WireObject; readonly serverMs: number | null }
@@ -25,7 +24,6 @@ export type ObjectReading =
   | { readonly kind: "not-served"; readonly answer: KubeAnswer }
   | { readonly kind: "refused"; readonly answer: KubeAnswer };
 
-/** The result of a write. */
 export type WriteOutcome =
   | { readonly kind: "done"; readonly object: WireObject }
   | { readonly kind: "conflict"; readonly answer: KubeAnswer }
@@ -35,7 +33,6 @@ export type WriteOutcome =
 const NOT_FOUND = 404;
 const CONFLICT = 409;
 
-/** The answer to a GET of the path of one object. */
 export function readingOf(answer: KubeAnswer, path: string): ObjectReading {
   const { status, body, serverMs } = answer;
   if (status === 200) return { kind: "present", object: body, serverMs };
@@ -84,7 +81,6 @@ export function refusedBy(answer: KubeAnswer, what: string): RefusalError {
   return new RefusalError(refuse("API_REFUSED", { what, problem }));
 }
 
-/** Status and message of an answer, for a message. */
 export function problemOf({ status, body }: Pick<KubeAnswer, "status" | "body">): string {
   const message = (body as { message?: unknown } | null)?.message;
   return typeof message === "string" && message !== "" ? `${status} ${message}` : `${status}`;

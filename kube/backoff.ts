@@ -1,9 +1,6 @@
 import type { Clock } from "../platform/time.ts";
 
-/**
- * Growing waits between attempts, with full jitter: what thousands of nodes lost at one instant they ask for again
- * spread over the whole step.
- */
+/** Growing waits with full jitter: what thousands of nodes lost at once they ask for again over the whole step. */
 export class Backoff {
   readonly #minMs: number;
   readonly #maxMs: number;

@@ -17,13 +17,9 @@ export function capiPaths(group: string, plural: string): readonly [string, ...s
   return [first as string, ...others];
 }
 
-/** The kinds that tell about machines and their addresses. */
 export type MachineResource = "ipaddressclaims" | "ipaddresses" | "clusters";
 
-/**
- * The paths of an object in every version. `served`: the collection's path in the version that is known to be served,
- * which comes first; null: not known.
- */
+/** In every version, first that of `served`: the collection's path that is known to be served; null: none is known. */
 export function machinePaths(
   resource: MachineResource,
   { namespace, name }: { readonly namespace: string; readonly name: string },

@@ -5,14 +5,9 @@ import { isoTime, parseTime } from "../platform/time.ts";
 import type { KubeApi } from "./kube-api.ts";
 import { namespacedPath } from "./objects.ts";
 
-/**
- * One event per object, reason and message in this time, ms: a refusal that is repeated at every retry is reported
- * once.
- */
+/** One event per object, reason and message in this time, ms: a refusal repeated at every retry is reported once. */
 const REPEAT_MS = 300_000;
-/**
- * Messages of one object and reason in that time: one that counts or names something else at every retry is no flood.
- */
+/** Messages of one object and reason in that time: one that counts something at every retry is no flood. */
 const MESSAGES_MAX = 10;
 /** Objects and reasons remembered; beyond it the oldest is forgotten, and may be reported again. */
 const REMEMBERED_MAX = 5_000;
@@ -25,7 +20,6 @@ const DEADLINE_MS = 5_000;
 /** Objects without a namespace have their events here, as everywhere in Kubernetes. */
 const NAMESPACE_DEFAULT = "default";
 
-/** The object that an event is about. */
 export interface EventObject {
   readonly apiVersion: string;
   readonly kind: string;
@@ -35,12 +29,10 @@ export interface EventObject {
   readonly uid: string;
 }
 
-/** An IPAMClaim as the object of an event. */
 export function claimObject({ namespace, name, uid }: Required<Pick<EventObject, "namespace" | "name" | "uid">>) {
   return { apiVersion: "k8s.cni.cncf.io/v1alpha1", kind: "IPAMClaim", namespace, name, uid };
 }
 
-/** A VirtualMachineInstance as the object of an event. */
 export function vmiObject({ namespace, name, uid }: Required<Pick<EventObject, "namespace" | "name" | "uid">>) {
   return { apiVersion: "kubevirt.io/v1", kind: "VirtualMachineInstance", namespace, name, uid };
 }

@@ -17,7 +17,6 @@ import type { Clock } from "../platform/time.ts";
 /** The order of waiting requests: an ADD's caller counts seconds, a DEL was answered already, the rest has time. */
 export type Priority = "add" | "del" | "housekeeping";
 
-/** One call of the Kubernetes API. */
 export interface KubeRequest {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** Path without query, names already escaped, e.g. `/api/v1/namespaces/shop/pods/web-0`. */
@@ -71,10 +70,7 @@ export interface AttemptFailure {
   readonly code: string | null;
 }
 
-/**
- * A list that the server refuses (403, 401). Most callers treat it as if the server were away, since permissions may
- * change.
- */
+/** A list is refused (403, 401). Most callers treat it as if the server were away: permissions may change. */
 export class ListRefused extends ApiAway {
   override readonly name = "ListRefused";
 
@@ -115,10 +111,7 @@ export interface ListRequest {
   readonly deadlineMs?: number;
 }
 
-/**
- * `missing`: the server does not know the resource (its definition is not installed). `next`: the `continue` of the
- * page after the one that was read; absent: it was the last.
- */
+/** `missing`: the resource has no definition. `next`: the `continue` of the following page; absent: there is none. */
 export type ListAnswer =
   | { readonly kind: "listed"; readonly resourceVersion: string; readonly next?: string }
   | { readonly kind: "missing" };
@@ -135,10 +128,7 @@ export interface WatchRequest {
   readonly signal: AbortSignal;
 }
 
-/**
- * How a watch ended, which tells how to go on. `expired`: 410, list again. `status`: the refusal of the server; absent
- * when no answer came. `retryAfterMs`: how long to wait according to the server.
- */
+/** `expired`: 410, list again. `status`: of a refusal; absent: no answer came. `retryAfterMs`: as the server says. */
 export type WatchEnd =
   | { readonly kind: "closed" }
   | { readonly kind: "expired"; readonly problem: string }
@@ -149,7 +139,6 @@ export type WatchEnd =
       readonly retryAfterMs?: number;
     };
 
-/** The Kubernetes API as Holdfast uses it. */
 export interface KubeApi {
   /** The clock of all its instants. */
   readonly clock: Clock;
@@ -158,15 +147,9 @@ export interface KubeApi {
    * make sure that a repeated write does no harm. Throws ApiAway when no definite answer came.
    */
   send(request: KubeRequest): Promise<KubeAnswer>;
-  /**
-   * Reads a list page by page, or one page of it. Throws ApiAway, ListRefused for answers that refuse (403), and what
-   * `each` throws.
-   */
+  /** A list page by page, or one of them. Throws ApiAway, ListRefused when refused (403), and what `each` throws. */
   list(request: ListRequest): Promise<ListAnswer>;
-  /**
-   * Follows changes, bookmarks among them, until the server ends it, it fails, or the signal aborts ("closed"). Never
-   * throws.
-   */
+  /** Changes and bookmarks, until the server ends it, it fails or the signal aborts ("closed"). Never throws. */
   watch(request: WatchRequest): Promise<WatchEnd>;
 }
 
@@ -184,10 +167,7 @@ export interface ListedPage {
   /** In the plural, such as `pods`. */
   readonly resource: string;
   readonly selector: "none" | "label" | "field";
-  /**
-   * `quorum`: without resourceVersion, so that it is the newest state; `cache`: not older than that version; `stream`:
-   * a WatchList.
-   */
+  /** `quorum`: the newest, without resourceVersion; `cache`: not older than that version; `stream`: a WatchList. */
   readonly source: "cache" | "quorum" | "stream";
   /** Also of a page that broke off. */
   readonly objects: number;
@@ -198,14 +178,10 @@ export interface ListedPage {
 /** Called at the end of each request for a page of a list. */
 export type OnList = (page: ListedPage) => void;
 
-/** Who counts what a client asks. */
 export interface RequestObservers {
   readonly onRequest?: OnRequest;
   readonly onList?: OnList;
 }
 
-/**
- * Connects a process to its API server. `kubeconfig` null: as a pod of the cluster. Throws when that cannot be used.
- * Tests and simulations connect to a server in their own process instead.
- */
+/** `kubeconfig` null: as a pod of the cluster. Throws when it cannot be used. Tests have servers in their process. */
 export type Connect = (kubeconfig: string | null, clock: Clock, observers?: RequestObservers) => OpenKubeApi;

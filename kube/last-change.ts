@@ -29,7 +29,6 @@ export class LastChange {
     this.#last = { version, isDeletion: type === "DELETED", object: plain(object) };
   }
 
-  /** Whether an event tells this change again. */
   isToldBy(type: string, object: WireObject): boolean {
     if (this.#last === null || versionOf(object) !== this.#last.version) return false;
     return this.#last.isDeletion === (type === "DELETED") && isDeepStrictEqual(plain(object), this.#last.object);

@@ -10,7 +10,6 @@ const FIELD_VALUES_MAX = 32;
 /** What a value costs besides its characters, bytes: its place, and an object's or a string's own fields. */
 const VALUE_BYTES = 32;
 
-/** How much there is in a value. */
 export interface Weight {
   /** Objects, lists, texts, numbers and keys. */
   readonly values: number;
@@ -80,7 +79,6 @@ function addMembers(
   }
 }
 
-/** A value as its JSON. */
 class PackedField {
   readonly #text: string;
   readonly #isMap: boolean;

@@ -11,14 +11,9 @@ export const SECRETS_PATH = "/api/v1/secrets";
 
 /** On a Metal3Machine: `namespace/name` of its host, once one is chosen. */
 export const HOST_ANNOTATION = "metal3.io/BareMetalHost";
-/**
- * On a host: which machine's Secrets it was told of, and which they are (controller/machine-data/host-references.ts).
- */
+/** On a host: whose Secrets it was told of, and which they are (controller/machine-data/host-references.ts). */
 export const HOST_MARK_ANNOTATION = "metadata.holdfast.dev/machine-data";
-/**
- * On a template: the name of the one whose indexes and data objects' names it goes on with; on a data object, whose
- * they are (docs/decisions/0065).
- */
+/** On a template: whose indexes and names of data it goes on with; on data: whose they are (docs/decisions/0065). */
 export const INDEXES_OF_ANNOTATION = "metadata.holdfast.dev/indexes-of";
 export const SECRET_TYPE = "infrastructure.cluster.x-k8s.io/secret";
 

@@ -73,10 +73,7 @@ interface ChangeOptions<T> {
   readonly refused?: (answer: KubeAnswer, objectName: string) => Error;
 }
 
-/**
- * Reads an IPNetwork, decides, and writes at the version that was read. Others write counts and conditions into the
- * same object: after a conflict it reads and decides again. Throws ApiAway.
- */
+/** Writes at the version that was read. Others write the object, too: a conflict is decided again. Throws ApiAway. */
 export async function changeNetworkObject<T>(
   api: KubeApi,
   network: string,

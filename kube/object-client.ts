@@ -11,7 +11,6 @@ import { ApiAway, type KubeApi, type KubeRequest, type Priority } from "./kube-a
 /** For one read or write of housekeeping, ms: it is retried later, so it need not wait out an overload. */
 export const HOUSEKEEPING_DEADLINE_MS = 10_000;
 
-/** A reading, or why there is none. */
 type TryGetResult = ObjectReading | { readonly kind: "away"; readonly problem: string };
 
 /** Preconditions of a deletion: only the version that was read is deleted. */

@@ -2,7 +2,6 @@ import { hash } from "node:crypto";
 import { type Address, addressBytes } from "../ipam/space/address.ts";
 import { NODE_LABELS } from "./objects.ts";
 
-/** Valid values of a label. */
 const LABEL_VALUE = /^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$/;
 /** RFC 1123 subdomain: every part between dots begins and ends with a letter or digit. */
 const OBJECT_NAME = /^(?=.{1,63}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
@@ -26,10 +25,7 @@ export function isNamespaceName(text: string): boolean {
   return NAMESPACE_NAME.test(text);
 }
 
-/**
- * The name of the object for (network, address): the first to create it has the address. The network's part is a hash,
- * so that any network name is possible; the address is in hex without its mask.
- */
+/** The first to create it has the address. The network is hashed: its name may be any; the address in hex, no mask. */
 export function allocationName(network: string, address: Address): string {
   return `${sha256(network)}-${addressBytes(address).subarray(1).toString("hex")}`;
 }
@@ -69,10 +65,7 @@ export function networkObjectName(network: string): string {
     : shortened(network.toLowerCase(), network, /[^a-z0-9]+/g);
 }
 
-/**
- * A label value that stands for a text: itself, or its beginning and a hash where it is too long, not allowed (422
- * otherwise) or looks like one with a hash.
- */
+/** Itself, or its beginning and a hash where it is too long, not allowed (422 otherwise) or looks like one with it. */
 export function labelValue(text: string): string {
   return LABEL_VALUE.test(text) && !LOOKS_SHORTENED.test(text) ? text : shortened(text, text, /[^A-Za-z0-9]+/g);
 }

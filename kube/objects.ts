@@ -27,18 +27,15 @@ export const LABEL_CLAIM = `${GROUP}/claim`;
 export const LABEL_STATE = `${GROUP}/state`;
 /** Keys of labels for the nodes that have an attachment, see nodeLabel: a migration has two of them. */
 export const NODE_LABELS = `node.${GROUP}/`;
-/** For a container that is not attached here: the record that it was imported from, and whose end ends it. */
 /** Of an IPAddress: the name of the IPAllocation behind it. */
 export const ANNOTATION_ALLOCATION = `${GROUP}/allocation`;
+/** For a container that is not attached here: the record that it was imported from, and whose end ends it. */
 export const ANNOTATION_IMPORTED_FROM = `${GROUP}/imported-from`;
 
 /** Of an IPAMClaim whose VM went to another network: `FollowedNetwork` in kube/views/followed-network.ts. */
 export const ANNOTATION_FOLLOWED = `${GROUP}/followed`;
 
-/**
- * In the metadata of a write: who has written which field is not recorded any more. Nobody here applies, and it would
- * be half of an IPAllocation.
- */
+/** In a write: who writes which field is not recorded. Nobody applies here, and it is half of an IPAllocation. */
 export const NO_MANAGED_FIELDS = { managedFields: [{}] } as const;
 
 export interface ObjectMeta {
@@ -123,10 +120,7 @@ export type ImportSource =
       /** Its `metadata.generation`: later edits may have allowed addresses from elsewhere (DefinitionCatalog knows). */
       readonly generation: number;
     }
-  /**
-   * The configuration on the nodes, which no NetworkAttachmentDefinition holds: the subnets it had, separated by
-   * commas.
-   */
+  /** The configuration on the nodes, which no NAD holds: the subnets it had, separated by commas. */
   | { readonly subnets: string };
 
 /** As kube/views/published-space.ts reads it. Lists, because a merge patch replaces them as a whole. */
@@ -134,10 +128,7 @@ export interface PublishedSpaceFields {
   /** RFC 3339. */
   readonly observed: string;
   readonly version: string;
-  /**
-   * For each family that there is something of: `ipv4`, a space, and a set or list as ipam/space/used-space.ts writes
-   * it.
-   */
+  /** For each family that there is something of: `ipv4`, a space, and as ipam/space/used-space.ts writes it. */
   readonly used: readonly string[];
   readonly retained: readonly string[];
   readonly resting: readonly string[];

@@ -52,10 +52,7 @@ export class ReflectedItems<T extends Reflected> {
     else into.delete(name);
   }
 
-  /**
-   * Replaces the items by a complete list: reports first everything that is gone, then what is new or has changed. Ends
-   * early when the signal aborts.
-   */
+  /** By a complete list: reports first what is gone, then what is new or changed. Ends early when aborted. */
   async replace(listed: Listed<T>, signal: AbortSignal): Promise<void> {
     const budget = new TurnBudget(this.#clock);
     for (const [name, known] of [...this.#byName]) {

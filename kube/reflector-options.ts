@@ -1,22 +1,15 @@
 import type { KubeApi } from "./kube-api.ts";
 import type { ItemHooks, Reflected } from "./reflected-items.ts";
 
-/**
- * The state of a reflector. `away`: waiting to retry. `missing`: the resource has no definition. `forbidden`: no
- * permission to list it.
- */
+/** `away`: waiting to retry. `missing`: the resource has no definition. `forbidden`: no permission to list it. */
 export type ReflectorState = "listing" | "watching" | "missing" | "forbidden" | "away";
 
 export interface ReflectorOptions<T extends Reflected> extends ItemHooks<T> {
   readonly api: KubeApi;
-  /** Of the collection. */
   readonly path: string;
   /** Of the same collection in other versions, in order: each is tried where those before it are not served. */
   readonly otherPaths?: readonly string[];
-  /**
-   * `labelSelector`, `fieldSelector`; `resourceVersion: "0"` lets the first list come from the server's cache, and
-   * later ones too where they are not older than what is known.
-   */
+  /** Selectors; `resourceVersion: "0"`: lists may come from the server's cache, if not older than what is known. */
   readonly query?: Readonly<Record<string, string>>;
   readonly metadataOnly?: boolean;
   /** The collection may be large: it is listed as `streamed` of ListRequest says, and then watched. */
@@ -55,5 +48,4 @@ export const TIMINGS = {
   freshMs: 5_000,
 };
 
-/** Timings of a reflector: seconds and ms as their names say. */
 export type ReflectorTimings = typeof TIMINGS;

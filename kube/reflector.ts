@@ -37,11 +37,9 @@ export class Reflector<T extends Reflected> {
   #loop: Promise<void> | null = null;
   #synced = false;
   #missing = false;
-  /** Listing was refused the last time. */
   #forbidden = false;
   /** The version to watch from; null: list first. */
   #version: string | null = null;
-  /** The newest version seen. */
   #lastVersion: string | null = null;
   #lastChange = new LastChange();
   /** A watch broke, and the server has not shown since that it has what the copy was made from. */
@@ -113,15 +111,11 @@ export class Reflector<T extends Reflected> {
     this.#ends.abort();
   }
 
-  /**
-   * True once the objects are known, or known to have no definition or to be forbidden; false when it was stopped or
-   * the signal aborted before.
-   */
+  /** True once the objects are known, undefined or forbidden; false when it was stopped or aborted before. */
   waitSynced(signal?: AbortSignal): Promise<boolean> {
     return this.#wait(() => this.#synced || this.#missing || this.forbidden, signal);
   }
 
-  /** Waits for the condition; false when it was stopped or the signal aborted before. */
   async #wait(settled: () => boolean, signal?: AbortSignal): Promise<boolean> {
     while (!settled() && !this.#life.signal.aborted && !signal?.aborted) {
       await new Promise<void>((resolve) => {
@@ -177,10 +171,7 @@ export class Reflector<T extends Reflected> {
     }
   }
 
-  /**
-   * A relist comes from the server's cache, or a restart of the server would have every client read etcd. It must not
-   * be older than the copy, or deleted objects would return.
-   */
+  /** From the cache, or all read etcd after its restart; an older list would bring back what was deleted. */
   #listQuery(): Record<string, string> {
     const { resourceVersion, ...query } = this.#options.query ?? {};
     const version = this.#lastVersion ?? resourceVersion;
@@ -272,7 +263,6 @@ export class Reflector<T extends Reflected> {
     this.#regained();
   }
 
-  /** The server did not tell the last change again. */
   #otherHistory(): void {
     this.#options.log.info(
       `${this.#options.path}: the API server does not tell again what it told last (a restored etcd?); listing again`,

@@ -3,7 +3,6 @@ import { type Clock, nextTurn } from "../platform/time.ts";
 /** Work in one turn of the event loop, ms: an ADD must not notice a list of thousands of objects. */
 const TURN_MS_MAX = 8;
 
-/** Keeps long work from blocking the event loop. */
 export class TurnBudget {
   readonly #clock: Clock;
   #sinceMs: number;
@@ -18,7 +17,6 @@ export class TurnBudget {
     return this.#clock.monotonicMs() - this.#sinceMs > TURN_MS_MAX;
   }
 
-  /** Lets all other work have a turn. */
   async nextTurn(): Promise<void> {
     await nextTurn(this.#clock);
     this.#sinceMs = this.#clock.monotonicMs();

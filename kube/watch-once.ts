@@ -34,14 +34,9 @@ export interface WatchOutcome {
   /** Nothing was heard for too long. */
   readonly stalled: boolean;
   readonly opened: boolean;
-  /** There was an event. */
   readonly heard: boolean;
-  /**
-   * It was there, and silent to its end: a server that has had no write of the resource since it began sends no
-   * bookmarks.
-   */
+  /** Silent to its end: a server that has had no write of the resource since it began sends no bookmarks. */
   readonly idle: boolean;
-  /** How long it took, ms. */
   readonly tookMs: number;
   /** It ended as every watch does, and the next one goes on where it was. */
   readonly unbroken: boolean;

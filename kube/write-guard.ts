@@ -1,9 +1,6 @@
 import type { OpenKubeApi } from "./kube-api.ts";
 
-/**
- * The same API, that sends a write only while `whyNot` is null: it is asked before each attempt, and its reason ends
- * the request.
- */
+/** Sends a write only while `whyNot` is null: it is asked before each attempt, and its reason ends the request. */
 export function withWriteGuard(api: OpenKubeApi, whyNot: () => string | null): OpenKubeApi {
   return {
     clock: api.clock,

@@ -1,10 +1,7 @@
 import type { IPAllocation } from "../../kube/objects.ts";
 import { type CachedAllocation, projectAllocation } from "./caches.ts";
 
-/**
- * Projects allocations into rows: a hundred thousand of them are held, and of each little is read at a time. See
- * docs/decisions/0079.
- */
+/** Projects allocations into rows: 100,000 are held, and little of each is read at a time (docs/decisions/0079). */
 export class AllocationRows {
   /** What is asked for is mostly asked for several times in a row. */
   #latest: { readonly row: AllocationRow; readonly object: IPAllocation } | null = null;

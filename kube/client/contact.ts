@@ -1,12 +1,8 @@
 import type { Clock } from "../../platform/time.ts";
 
-/**
- * How long after trouble, ms, refusals of the server may be temporary: a server that has just started refuses (403)
- * everything whose roles it has not read yet.
- */
+/** So long after trouble, ms, a 403 may pass: a server that has just started has not read its roles yet. */
 const SETTLING_MS = 10_000;
 
-/** When the API server was last in trouble. */
 export class Contact {
   readonly #clock: Pick<Clock, "monotonicMs">;
   #lastTroubleMs = Number.NEGATIVE_INFINITY;
@@ -25,7 +21,6 @@ export class Contact {
     if (status >= 500) this.trouble();
   }
 
-  /** The server failed, or could not be reached. */
   trouble(): void {
     this.#lastTroubleMs = this.#clock.monotonicMs();
   }

@@ -45,7 +45,6 @@ type Attempt =
   | ({ readonly kind: "failed"; readonly waitMs: number } & AttemptFailure);
 
 export interface KubeClientOptions {
-  /** Time for one attempt of `send`, ms; default 5 s. */
   readonly attemptMs?: number | undefined;
   readonly onList?: OnList | undefined;
 }

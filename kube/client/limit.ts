@@ -33,7 +33,6 @@ export class Limit {
     }
   }
 
-  /** Whether it has ended the exchange. */
   get isOver(): boolean {
     return this.#reason !== null;
   }
@@ -73,9 +72,7 @@ export class Limit {
     for (const signal of this.#outer) signal.removeEventListener("abort", this.#callOff);
   }
 
-  /**
-   * The real cause of an error of this exchange: the limit's own reason if the limit ended it, and nothing says more.
-   */
+  /** The real cause of an error: the limit's own reason if the limit ended the exchange, and nothing says more. */
   reasonOf(error: unknown): ExchangeFailure {
     return error instanceof ExchangeFailure ? error : (this.#reason ?? failureOf(error));
   }
@@ -87,7 +84,6 @@ export class Limit {
   }
 }
 
-/** An error of Node's, with its code. */
 export function failureOf(error: unknown, stale = false): ExchangeFailure {
   const { code } = error as { code?: unknown };
   return new ExchangeFailure(messageOf(error), { stale, code: typeof code === "string" ? code : null });

@@ -14,7 +14,6 @@ const PAGE_OBJECTS = "500";
 const FAILURES_MAX = 4;
 /** The same of a later page: what came before it would have to be read again. */
 const LATER_FAILURES_MAX = 8;
-/** Restarts of one list. */
 const RESTARTS_MAX = 3;
 /** A page is given up after so long without a byte, ms. A large list that is read from etcd takes seconds to begin. */
 const SILENCE_MS_MAX = 30_000;
@@ -48,7 +47,6 @@ interface Failed {
   readonly status: number | null;
 }
 
-/** Reads a list to its end, as KubeApi.list says. */
 export async function readList(transport: KubeTransport, request: ListRequest, onList?: OnList): Promise<ListAnswer> {
   return new ListReader(transport, request, onList).run();
 }
@@ -102,10 +100,7 @@ class ListReader {
     }
   }
 
-  /**
-   * null: pages are to be read. One attempt, because those always lead on, and a server without streams refuses at
-   * once.
-   */
+  /** null: pages are to be read. One attempt: those always lead on, and a server without streams refuses at once. */
   async #stream(): Promise<ListAnswer | null> {
     const { path, query = {}, metadataOnly, signal, streamed } = this.#request;
     if (streamed === undefined) return null;

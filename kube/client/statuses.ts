@@ -16,10 +16,7 @@ export function isPassing(status: number, contact: Contact): boolean {
   return status === TOO_MANY || status >= 500 || (status === FORBIDDEN && contact.isSettling);
 }
 
-/**
- * How long to wait according to the server, ms; 0: it does not say. An overloaded server (429) means it; one that is
- * starting says 10 s and is ready after a fraction of that.
- */
+/** Ms; 0: the server does not say. With 429 it means it; one that starts says 10 s and needs a fraction of that. */
 export function waitMsOf({ status, retryAfterMs }: Answered): number {
   return status === TOO_MANY ? retryAfterMs : Math.min(retryAfterMs, UNAVAILABLE_WAIT_MS_MAX);
 }

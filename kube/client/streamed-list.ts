@@ -4,16 +4,10 @@ import { counted } from "./listed-page.ts";
 
 /** The bookmark with this annotation ends what is there at the beginning of a watch (KEP 3157). */
 const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
-/**
- * Ends one that brings no such bookmark, however much else it brings, seconds: servers before 1.19 overlook what they
- * do not know.
- */
+/** Ends one that brings no such bookmark, seconds: servers before 1.19 overlook what they do not know. */
 const STREAM_SECONDS_MAX = "900";
 
-/**
- * Nobody but a server with WatchList takes these: 1.19 to 1.26 refuse the second, later ones without it the first
- * (422).
- */
+/** Only servers with WatchList take these: 1.19 to 1.26 refuse the second, later ones without it the first (422). */
 const ASKED = {
   watch: "true",
   sendInitialEvents: "true",
@@ -27,10 +21,7 @@ type StreamOutcome = { readonly kind: "read"; readonly resourceVersion: string }
 
 type StreamedRequest = Omit<ListPageRequest, "arrived"> & Required<Pick<ListRequest, "streamed">>;
 
-/**
- * Reads a whole list as the beginning of a watch, once; given up after `silenceMs` without anything new. See
- * docs/decisions/0079.
- */
+/** A whole list as the beginning of a watch, once; given up after `silenceMs` of silence. See docs/decisions/0079. */
 export function readStream(
   transport: KubeTransport,
   request: StreamedRequest,

@@ -27,10 +27,7 @@ export interface HttpExchange {
   readonly limit: Limit;
 }
 
-/**
- * HTTP to the API server over few, long-lived connections. Watches have connections of their own. By Node's client: see
- * docs/decisions/0049.
- */
+/** HTTP over few, long-lived connections; watches have their own. By Node's client: see docs/decisions/0049. */
 export class Connections {
   readonly contact: Contact;
   readonly #connection: KubeConnection;
@@ -70,7 +67,6 @@ export class Connections {
     this.#watchAgent = agent({ keepAlive: true, keepAliveMsecs, maxFreeSockets: 0 });
   }
 
-  /** Aborts when the connections are closed. */
   get life(): AbortSignal {
     return this.#life.signal;
   }
@@ -172,7 +168,6 @@ export class Connections {
   }
 }
 
-/** What a request is made of that goes to this server. */
 function partsOf({ protocol, hostname, port, pathname }: URL) {
   const secure = protocol === "https:";
   return {

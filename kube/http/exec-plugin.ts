@@ -25,10 +25,7 @@ export interface ExecPlugin {
   readonly provideClusterInfo?: boolean | null;
 }
 
-/**
- * Runs a credential plug-in. Rejects with its command, what went wrong and the remedy. Neither its arguments nor
- * anything it printed is in the message: tokens can be in both.
- */
+/** Rejects with the command, what went wrong and the remedy; without arguments and output: both can have tokens. */
 export async function runPlugin(
   plugin: ExecPlugin,
   cluster: Cluster | null,

@@ -34,15 +34,11 @@ export class HttpKubeApi extends KubeClient {
     this.#connections = connections;
   }
 
-  /** Ends requests, lists and watches that are under way; later ones fail. */
   close(): void {
     this.#connections.close();
   }
 }
 
-/**
- * The way of every process that is not told another one: over HTTP, as the kubeconfig says. Throws when it cannot be
- * used.
- */
+/** Over HTTP, as the kubeconfig says: the way of every process not told another. Throws when it cannot be used. */
 export const connectOverHttp: Connect = (kubeconfig, clock, observers = {}) =>
   new HttpKubeApi(loadKubeConfig(kubeconfig), clock, observers);

@@ -24,7 +24,6 @@ const PATCH_TYPES = {
   merge: "application/merge-patch+json",
 } as const;
 
-/** Attempts over HTTP, each with its own limit. */
 export class HttpTransport implements KubeTransport {
   readonly clock: Clock;
   readonly contact: Contact;

@@ -10,15 +10,12 @@ import { completeUsers, type GivenToken, givenToken, unsupportedProvider } from 
 
 /** Headers are put together again after this, ms: token files change, and tokens end. */
 const HEADERS_MS = 5_000;
-/**
- * A failure is told to whoever asks so soon after it, ms, before the credentials are read again from the kubeconfig on.
- */
+/** Whoever asks so soon after a failure, ms, is told it; then everything is read again, the kubeconfig first. */
 const FAILURE_MS = 2_000;
 /** After a 401 everything is read again, but not more often than this, ms: a plug-in may start a process each time. */
 const RENEW_MS_MIN = 1_000;
 const SERVICE_ACCOUNT_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
-/** TLS options of connections to the API server, for an Agent. */
 type TlsOptions = Pick<RequestOptions, "ca" | "cert" | "key" | "servername" | "rejectUnauthorized">;
 
 /** Headers with the credentials. `generation` changes when they were read again. */
@@ -27,7 +24,6 @@ interface AuthHeaders {
   readonly generation: number;
 }
 
-/** The address of the API server, and our credentials. */
 export interface KubeConnection {
   /** With the path prefix of every request, if there is one. */
   readonly server: URL;
@@ -41,7 +37,6 @@ export interface KubeConnection {
   renew(generation: number, nowMs: number): Promise<boolean>;
 }
 
-/** A kubeconfig that cannot be used, with a hint. */
 export class KubeConfigError extends Error {
   override readonly name = "KubeConfigError";
   readonly problem: string;
@@ -54,18 +49,13 @@ export class KubeConfigError extends Error {
   }
 }
 
-/**
- * The files of a kubeconfig, of which the first has precedence, and which of its contexts; default: the current one.
- */
+/** A kubeconfig's files, of which the first has precedence, and which of its contexts; default: the current one. */
 export interface KubeFiles {
   readonly files: readonly string[];
   readonly context?: string | undefined;
 }
 
-/**
- * From a kubeconfig file; null: as a pod of the cluster. Throws a KubeConfigError with the file and a hint when it is
- * missing, cannot be parsed or lacks the necessary fields.
- */
+/** null: as a pod of the cluster. Throws KubeConfigError with file and hint: it is missing, no YAML or incomplete. */
 export function loadKubeConfig(file: string | KubeFiles | null): KubeConnection {
   const config = read(file);
   const cluster = config.getCurrentCluster();
@@ -229,9 +219,7 @@ function withoutCredentials(url: string): string {
   return url.replace(/^([a-z]+:\/\/)?.*@/s, "$1");
 }
 
-/**
- * As kubectl merges them: of two entries of one name the first counts, and files that are not there count for nothing.
- */
+/** As kubectl does: of two entries of one name the first counts; files that are not there count for nothing. */
 function loadFiles(config: KubeConfig, { files, context }: KubeFiles): void {
   const there = files.length === 1 ? files : files.filter(existsSync);
   for (const file of there) {

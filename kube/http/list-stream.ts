@@ -13,7 +13,6 @@ const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 const SPACE = 0x20;
 
-/** The fields of a list besides its objects. */
 export interface ListEnvelope {
   readonly metadata?: { readonly resourceVersion?: string; readonly continue?: string };
 }

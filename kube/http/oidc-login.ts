@@ -21,10 +21,7 @@ import type { Token } from "./user-token.ts";
 
 /** For one answer of the issuer, seconds. */
 const ANSWER_SECONDS_MAX = 10;
-/**
- * A clock that goes wrong does not lose a refresh token that was exchanged: what the ID token says of its end is judged
- * after that.
- */
+/** A wrong clock loses no refresh token that was exchanged: when the ID token ends is judged after that. */
 const CLOCK_SECONDS_MAX = 1e9;
 /** Of one answer: a document or tokens, some KiB. */
 const ANSWER_CHARS_MAX = 1 << 18;
@@ -76,10 +73,7 @@ export class OidcLogin {
     );
   }
 
-  /**
-   * Rejects with the issuer, what went wrong and the remedy; no token, and nothing that the issuer said but its error
-   * code.
-   */
+  /** Rejects with issuer, what went wrong and the remedy: no token, and of what the issuer said only its error code. */
   async renew(clock: Clock): Promise<Token> {
     const { "idp-issuer-url": issuer, "client-id": clientId, "client-secret": secret } = this.#config;
     const taken = this.#takeSaved();
@@ -116,10 +110,7 @@ export class OidcLogin {
     return token;
   }
 
-  /**
-   * What another process of this file was given: an issuer may end a login whose refresh token comes twice. null:
-   * nothing.
-   */
+  /** What another process was given: an issuer may end a login whose refresh token comes twice. null: nothing. */
   #takeSaved(): Token | null {
     const saved = savedTokens(this.#from);
     const refreshToken = saved?.["refresh-token"];
@@ -161,10 +152,7 @@ function whyNot(error: unknown): string {
 
 const CHECK = "check idp-issuer-url and idp-certificate-authority of the kubeconfig, and that the issuer answers";
 
-/**
- * How a client proves who it is: with its secret where it has one, the way that the issuer names, or else that of the
- * standard.
- */
+/** With its secret, where there is one, in the way that the issuer names, or else that of the standard. */
 function clientBy(secret: string | undefined): ClientAuth {
   if (!secret) return None();
   return (server, client, body, headers) => {

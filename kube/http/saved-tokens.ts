@@ -13,9 +13,7 @@ interface Place {
 
 type Tokens = Readonly<Record<string, string>>;
 
-/**
- * The configuration of the user's OIDC login in a kubeconfig as it is now; null: there is none, or it cannot be read.
- */
+/** The user's OIDC login in a kubeconfig as it is now; null: there is none, or it cannot be read. */
 export function savedTokens({ file, user }: Place): Tokens | null {
   try {
     return loginIn(read(file), user)?.config ?? null;

@@ -1,10 +1,7 @@
 import { SingleFlight } from "../../platform/single-flight.ts";
 import type { Clock } from "../../platform/time.ts";
 
-/**
- * So long before its end a token is renewed while it is still used, ms, or for the last third of its life where that is
- * less.
- */
+/** A token is renewed so long before its end, ms, or for the last third of its life where that is less. */
 const AHEAD_MS_MAX = 60_000;
 const AHEAD_SHARE = 1 / 3;
 /** After a renewal ahead of time that failed, ms. */
@@ -25,9 +22,7 @@ interface UsableToken {
   readonly ms: number;
 }
 
-/**
- * A token that somebody else gives, and gives again before it ends: whoever takes long to give it delays no request.
- */
+/** A token that somebody gives, and again before it ends: whoever takes long to give it delays no request. */
 export class UserToken {
   readonly #ask: (clock: Clock) => Promise<Token>;
   #token: Token | null;

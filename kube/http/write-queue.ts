@@ -2,10 +2,7 @@ import Bottleneck from "bottleneck";
 import type { Clock } from "../../platform/time.ts";
 import { ApiAway, type Priority } from "../kube-api.ts";
 
-/**
- * Writes at once. One takes the API server some 5 ms, so a healthy server has few of them at a time; a slow one never
- * has more than this from one client.
- */
+/** Writes at once: each takes a healthy server some 5 ms; a slow one never has more of them from one client. */
 const IN_FLIGHT_MAX = 32;
 /** Shares of the places in which writes go at once. If those of housekeeping hang, ADDs and DELs still find a place. */
 const AT_ONCE_SHARES: Readonly<Record<Priority, number>> = { add: 1 / 2, del: 1 / 8, housekeeping: 1 / 4 };
@@ -45,10 +42,7 @@ export class WriteQueue {
     this.#housekeeping.chain(this.#all);
   }
 
-  /**
-   * Runs the work when its turn has come. Throws ApiAway, and never runs it, when the deadline (an instant of the
-   * clock, ms) comes first.
-   */
+  /** Runs the work in its turn. Throws ApiAway, and never runs it, when the deadline (clock's ms) comes first. */
   run<T>(priority: Priority, deadlineMs: number, work: () => Promise<T>): Promise<T> {
     if (this.#atOnce[priority] < this.#atOnceMax[priority]) return this.#runAtOnce(priority, work);
     const limiter = priority === "housekeeping" ? this.#housekeeping : this.#all;

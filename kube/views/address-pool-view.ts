@@ -4,12 +4,11 @@ import { CLUSTER_NAME_LABEL, PAUSED_ANNOTATION } from "../cluster-api.ts";
 import { readConditions, textOf } from "./conditions.ts";
 import { objectAt, readMetadata, readTexts } from "./object-metadata.ts";
 
-/** The fields kept of an AddressPool. Values are as written: the definition of the kind checks their types only. */
+/** Values are as written: the definition of the kind checks their types only. */
 export type AddressPoolView = Readonly<ReturnType<typeof projectAddressPool>>;
 
 const COUNTS = ["size", "allocated", "cooling", "free", "outOfRange"];
 
-/** Throws MalformedObjectError without metadata or network. */
 export function projectAddressPool(object: unknown) {
   const metadata = readMetadata(object, "AddressPool");
   const spec = objectAt(object, "spec", "AddressPool");

@@ -3,7 +3,6 @@ import { type ClaimCondition, mergeCondition } from "../../ipam/claim-conditions
 import { formatInterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { ClaimView } from "./claim-view.ts";
 
-/** What the status of a claim shall say. */
 export interface DesiredClaimStatus {
   /** CIDR with the subnet's mask. [] leaves the addresses of a claim as they are. */
   readonly ips: readonly string[];

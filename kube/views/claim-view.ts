@@ -8,7 +8,6 @@ import { conditionsIn } from "./conditions.ts";
 import { readFollowed } from "./followed-network.ts";
 import { MalformedObjectError, objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
 
-/** The fields kept of an IPAMClaim. */
 export type ClaimView = Readonly<ReturnType<typeof projectClaim>>;
 
 /** Addresses that a claim may list or request: far more than one interface has. */
@@ -16,10 +15,7 @@ const LISTED_MAX = 256;
 const VM_KINDS = ["VirtualMachine", "VirtualMachineInstance"];
 const VM_LABEL = "kubevirt.io/vm";
 
-/**
- * Keeps of an IPAMClaim what Holdfast reads. The installed definition of the kind may lack `ownerPod` and
- * `conditions`, or have the former as a text. Throws MalformedObjectError.
- */
+/** Its definition may lack `ownerPod` and `conditions`, or have the former as a text. Throws MalformedObjectError. */
 export function projectClaim(object: unknown) {
   const metadata = readMetadata(object, "IPAMClaim");
   const spec = objectAt(object, "spec", "IPAMClaim");
@@ -51,7 +47,6 @@ export function projectClaim(object: unknown) {
   };
 }
 
-/** The owners of a claim that are VMs. */
 export function vmOwners(owners: readonly OwnerReference[]): OwnerReference[] {
   return owners.filter(({ kind }) => VM_KINDS.includes(kind));
 }

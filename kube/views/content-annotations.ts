@@ -13,10 +13,7 @@ export const ANNOTATIONS = {
   dataTemplate: "metadata.holdfast.dev/data-template",
 } as const;
 
-/**
- * X-Tenant-ID of the requests of VMs: on their namespace, instead of its UID; on a node without Kubernetes on their
- * claims, instead of the namespace's name.
- */
+/** X-Tenant-ID of VMs: on their namespace, for its UID; on a node alone on their claims, for the namespace's name. */
 export const TENANT_ID_ANNOTATION = "metadata.holdfast.dev/tenant-id";
 /** In a cluster only Secrets and ConfigMaps with this label are read, whatever an annotation names. */
 export const SERVE_LABEL = "metadata.holdfast.dev/serve";
@@ -74,10 +71,7 @@ export function isForPasswords({ kind, name }: Pick<ContentReference, "kind" | "
   return kind === "ConfigMap" && name === PASSWORDS_CONFIG_MAP;
 }
 
-/**
- * Whether an object of a node without Kubernetes may be served. Whoever applies it there applies the claims as well, so
- * the label is not required; one that is switched off by it stays so.
- */
+/** Who applies it on a node applies the claims as well: the label is not required, but may switch it off. */
 export function isServedOnNode(labels: Readonly<Record<string, string>>): boolean {
   return (labels[SERVE_LABEL] ?? "true") === "true";
 }
@@ -93,7 +87,6 @@ export function contentAnnotations(all: Readonly<Record<string, unknown>>): Reco
   );
 }
 
-/** Whether it can be sent as X-Tenant-ID. */
 export function isTenantId(text: string): boolean {
   return TENANT_ID.test(text);
 }

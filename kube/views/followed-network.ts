@@ -43,10 +43,7 @@ function wordsOf({ network, ips }: NetworkAddresses): [string, string] {
   return [encodeURIComponent(network), ips.join(",")];
 }
 
-/**
- * Reads the annotation of a claim with this `spec.network` and `status.ips`. `ips`: what the claim has on that network.
- * An annotation that is not like that, or is about another network, says nothing.
- */
+/** Of a claim with this network and list. `ips`: what it has there. A text of another form or network says nothing. */
 export function readFollowed(
   text: string | undefined,
   claim: NetworkAddresses,

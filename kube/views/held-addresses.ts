@@ -23,7 +23,6 @@ export interface PodAddress {
   readonly mac: string | null;
 }
 
-/** The addresses in the annotations of a pod. */
 export interface StatusAddresses {
   readonly held: readonly PodAddress[];
   /** What could not be read, a sentence each. */
@@ -34,10 +33,7 @@ export interface StatusAddresses {
 
 /** Enough to see the problem; an annotation has room for thousands. */
 const PROBLEMS_MAX = 20;
-/**
- * Addresses that are read of one pod, from both annotations: more than any pod has, which is two per interface. An
- * annotation has room for 12,000, and anybody who may annotate a pod can fill it.
- */
+/** Of one pod, from both annotations, which have room for 12,000, for anybody to fill: a pod has two per interface. */
 export const POD_ADDRESSES_MAX = 512;
 
 const NO_INTERFACE_NAME = "no name of an interface, which has at most 15 characters, without / and blanks";
@@ -55,10 +51,7 @@ export class StatusAddressReader {
   }
 }
 
-/**
- * The addresses of a pod according to its annotations (projectPod with `addresses`); none for one that has ended. An
- * address in both annotations is one entry. Malformed entries are skipped and named in `problems`.
- */
+/** Of a view with `addresses`; none once it has ended. An address in both is one entry; malformed: `problems`. */
 export function statusAddresses(pod: PodView): StatusAddresses {
   if (pod.terminal) return { held: [], problems: [], cut: false };
   const found = new StatusReading();
@@ -188,10 +181,7 @@ function readAddress(text: string): { address: Address; prefixLength: number | n
   return text.includes("/") ? parseInterfaceAddress(text) : { address: parseAddress(text), prefixLength: null };
 }
 
-/**
- * `namespace/name`, with `/<number>` where a pod has several interfaces on one NAD. A single word is the name of the
- * default network. undefined: neither.
- */
+/** `namespace/name`, `/<number>` for several interfaces on it; null: a word, the default one; undefined: neither. */
 function readNad(text: unknown): ObjectName | null | undefined {
   if (typeof text !== "string" || text.length > 520) return undefined;
   if (!text.includes("/")) return null;

@@ -17,7 +17,6 @@ const SEVERITIES: Readonly<Record<MachineClaimFailure, string>> = {
   AllocationFailed: "Error",
 };
 
-/** What the status of a claim shall say. */
 export type DesiredMachineStatus =
   /** Fulfilled by the IPAddress of this name. */
   | { readonly kind: "fulfilled"; readonly addressRef: string }
@@ -55,7 +54,6 @@ export function machineStatusPatch(
   };
 }
 
-/** One of the two forms of a condition. */
 interface Form {
   of(desired: DesiredMachineStatus): Omit<ConditionView, "type" | "lastTransitionTime">;
   written(condition: ConditionView): object;

@@ -16,19 +16,16 @@ export function isAddressPool({ apiGroup, kind }: PoolReference): boolean {
   return apiGroup === API_VERSION.split("/")[0] && kind === "AddressPool";
 }
 
-/** The fields kept of an IPAddressClaim of Cluster API, in any version. */
+/** Of any version. */
 export type MachineClaimView = Readonly<ReturnType<typeof projectMachineClaim>>;
 
-/** The fields kept of an IPAddress of Cluster API. */
 export type MachineAddressView = Readonly<ReturnType<typeof projectMachineAddress>>;
 
-/** The fields kept of a Cluster. */
 export type CapiClusterView = Readonly<ReturnType<typeof projectCapiCluster>>;
 
 /** Metal3's annotation, and ours, which takes precedence. */
 const REQUEST_ANNOTATIONS = ["ipam.holdfast.dev/address", "ipAddress"];
 
-/** Throws MalformedObjectError without metadata. */
 export function projectMachineClaim(object: unknown) {
   const metadata = readMetadata(object, "IPAddressClaim");
   const spec = objectAt(object, "spec", "IPAddressClaim");
@@ -56,7 +53,6 @@ export function projectMachineClaim(object: unknown) {
   };
 }
 
-/** Throws MalformedObjectError without metadata. */
 export function projectMachineAddress(object: unknown) {
   const metadata = readMetadata(object, "IPAddress");
   const spec = objectAt(object, "spec", "IPAddress");
@@ -75,7 +71,6 @@ export function projectMachineAddress(object: unknown) {
   };
 }
 
-/** Throws MalformedObjectError without metadata. */
 export function projectCapiCluster(object: unknown) {
   const metadata = readMetadata(object, "Cluster");
   const { paused } = objectAt(object, "spec", "Cluster");

@@ -10,19 +10,15 @@ export interface ObjectReference {
   readonly namespace: string;
 }
 
-/** The fields kept of a Metal3DataTemplate. */
 export type DataTemplateView = Readonly<ReturnType<typeof projectDataTemplate>>;
 
-/** The fields kept of a Metal3DataClaim. */
 export type DataClaimView = Readonly<ReturnType<typeof projectDataClaim>>;
 
-/** The fields kept of a Metal3Data. */
 export type MachineDataView = Readonly<ReturnType<typeof projectMachineData>>;
 
 /** One more than we show: so many are not ours. */
 const INDEXES_MAX = SHOWN_INDEXES_MAX + 1;
 
-/** Throws MalformedObjectError without metadata. */
 export function projectDataTemplate(object: unknown) {
   const status = objectAt(object, "status", "Metal3DataTemplate");
   const indexes = Array.isArray(status.indexes) ? status.indexes.slice(0, INDEXES_MAX).filter(isObject) : [];
@@ -38,7 +34,6 @@ export function projectDataTemplate(object: unknown) {
   };
 }
 
-/** Throws MalformedObjectError without metadata. */
 export function projectDataClaim(object: unknown) {
   const spec = objectAt(object, "spec", "Metal3DataClaim");
   const status = objectAt(object, "status", "Metal3DataClaim");
@@ -53,7 +48,6 @@ export function projectDataClaim(object: unknown) {
   };
 }
 
-/** Throws MalformedObjectError without metadata. */
 export function projectMachineData(object: unknown) {
   const spec = objectAt(object, "spec", "Metal3Data");
   const status = objectAt(object, "status", "Metal3Data");
@@ -83,7 +77,6 @@ export function readReference(value: unknown): ObjectReference {
   return { name: textOf(name), namespace: textOf(namespace) };
 }
 
-/** What every object of machine data has. */
 function dataObject(object: unknown, kind: string) {
   const { generation } = objectAt(object, "metadata", kind);
   return {

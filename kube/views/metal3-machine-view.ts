@@ -8,16 +8,14 @@ import { objectAt, readMetadata, readOwners, readTexts } from "./object-metadata
 /** Metadata that templates can name. */
 export type NamedView = Readonly<ReturnType<typeof projectNamed>>;
 
-/** The fields kept of a Metal3Machine, in any version. */
+/** Of any version. */
 export type Metal3MachineView = Readonly<ReturnType<typeof projectMetal3Machine>>;
 
-/** The fields kept of a BareMetalHost. */
 export type HostView = Readonly<ReturnType<typeof projectHost>>;
 
 /** Network cards of a host that are read. */
 const NICS_MAX = 512;
 
-/** Throws MalformedObjectError without metadata. `kind` is for messages. */
 export function projectNamed(object: unknown, kind: string) {
   return {
     ...readMetadata(object, kind),
@@ -26,7 +24,6 @@ export function projectNamed(object: unknown, kind: string) {
   };
 }
 
-/** Throws MalformedObjectError without metadata. */
 export function projectMetal3Machine(object: unknown) {
   const named = projectNamed(object, "Metal3Machine");
   const spec = objectAt(object, "spec", "Metal3Machine");
@@ -56,7 +53,6 @@ export function projectMetal3Machine(object: unknown) {
   };
 }
 
-/** Throws MalformedObjectError without metadata. */
 export function projectHost(object: unknown) {
   const named = projectNamed(object, "BareMetalHost");
   const spec = objectAt(object, "spec", "BareMetalHost");

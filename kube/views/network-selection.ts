@@ -26,10 +26,7 @@ export interface NetworkSelection {
 
 export type Annotations = Readonly<Record<string, string>>;
 
-/**
- * Reads the network selection of a pod. Throws RefusalError: CONFIG_INVALID that names the annotation, also when two
- * elements want the same interface, or CLAIM_OTHER_NAMESPACE.
- */
+/** Throws RefusalError: CONFIG_INVALID with the annotation, also of two for one interface, or CLAIM_OTHER_NAMESPACE. */
 export function readNetworkSelection(annotations: Annotations, podNamespace: string): NetworkSelection {
   const elements = readElements(annotations, NETWORKS_ANNOTATION, podNamespace, podNamespace);
   const seen = new Map<string, number>();
@@ -103,10 +100,7 @@ function readElements(
   );
 }
 
-/**
- * Every claim of the pod's namespace that its annotations name. A malformed element does not hide the others: a claim
- * that a living pod may use must not look unused.
- */
+/** A malformed element does not hide the others: a claim that a living pod may use must not look unused. */
 export function claimsNamedBy(annotations: Annotations, podNamespace: string): string[] {
   const references: unknown[] = [annotations[PRIMARY_CLAIM_ANNOTATION]];
   for (const annotation of [NETWORKS_ANNOTATION, DEFAULT_NETWORK_ANNOTATION]) {

@@ -1,5 +1,5 @@
 /*
- * kube/views/: the few fields that are kept of each kind, validated
+ * kube/views/: the few fields that are kept of each kind, validated: MalformedObjectError without sound metadata
  *
  *   object-metadata                       fields of every object
  *   pod-view, held-addresses              a pod, and the addresses that its annotations report
@@ -17,7 +17,6 @@ import type { OwnerReference } from "../objects.ts";
 
 const NAME_CHARS_MAX = 253;
 
-/** The metadata kept of any object. */
 export type ObjectMetadata = Readonly<ReturnType<typeof readMetadata>>;
 
 /** An object from the API server that is malformed: a fault of the server or of a proxy in between. */

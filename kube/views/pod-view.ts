@@ -27,10 +27,7 @@ const CONTAINER_STATUSES = ["containerStatuses", "initContainerStatuses", "ephem
 /** The reason of a waiting container whose pod has not finished its init containers. */
 const NEVER_STARTED = "PodInitializing";
 
-/**
- * Keeps of a pod what Holdfast reads; with `addresses` also `podIPs` and the annotations that tell its addresses, which
- * are big. Throws MalformedObjectError.
- */
+/** `addresses`: also `podIPs` and the annotations that tell addresses, which are big. Throws MalformedObjectError. */
 export function projectPod(object: unknown, options: { readonly addresses?: boolean } = {}) {
   const metadata = readMetadata(object, "Pod");
   const spec = objectAt(object, "spec", "Pod");
@@ -53,20 +50,15 @@ export function projectPod(object: unknown, options: { readonly addresses?: bool
     node,
     /** "" while it is missing. */
     phase: typeof phase === "string" ? phase : "",
-    /** Whether a kubelet has accepted it (see isTaken). */
     taken: node !== null && isTaken(status),
-    /** See hasEnded. */
     terminal: hasEnded(status),
-    /** See hasStopped. */
     stopped: hasStopped(status, metadata.deletionTimestamp !== null),
     hostNetwork: spec.hostNetwork === true,
-    /** See lacksSandbox. */
     lacksSandbox: lacksSandbox(status),
     /** The addresses of its primary interface as the kubelet reports them; none for a pod on its node's own network. */
     podIPs: options.addresses && spec.hostNetwork !== true ? readPodIPs(status) : [],
     /** The kubelet's own UID of a static pod, which CNI_ARGS have instead of the object's. Only if its node owns it. */
     staticUid: ofNode ? readStaticUid(annotations.get(STATIC_UID_ANNOTATION)) : null,
-    /** The KubeVirt VMI that this pod runs. */
     vmi: vmi ? { name: vmi.name, uid: vmi.uid } : null,
     /** A launcher pod that KubeVirt has created for a migration. */
     isMigrationTarget: vmi !== undefined && readTexts(object, "labels").has(MIGRATION_LABEL),

@@ -3,10 +3,7 @@ import { invalid, isObject } from "../../ipam/definition/definition-keys.ts";
 import { parseRequestedAddress, type RequestedAddress } from "../../ipam/definition/requested-address.ts";
 import { hashedInterface } from "./vmi-view.ts";
 
-/**
- * The addresses that a VM asks for on its networks, as people and Forklift write them into a VM's template. KubeVirt
- * copies it to the launcher pod. The networks have their names in the VM.
- */
+/** What a VM asks for, by its names of networks, as people and Forklift write it; KubeVirt copies it to the pod. */
 export const ADDRESSES_ANNOTATION = "network.kubevirt.io/addresses";
 
 /** Addresses that one interface may request: more than any network has range sets. */
@@ -19,10 +16,7 @@ const HASHED_INTERFACE = /^pod[0-9a-f]{11}$/;
 /** By the name of the network in the VM; in the order of the annotation. */
 export type RequestedByNetwork = ReadonlyMap<string, readonly RequestedAddress[]>;
 
-/**
- * Reads the annotation: `{"blue": ["192.168.10.50", "fd10::50"]}`. undefined or "" asks for nothing. Throws
- * RefusalError CONFIG_INVALID that names the annotation, the network and the value.
- */
+/** `{"blue": ["192.168.10.50", "fd10::50"]}`; undefined, "": nothing. Throws RefusalError CONFIG_INVALID. */
 export function readRequestedAddresses(text: string | undefined): RequestedByNetwork {
   const key = `annotation ${ADDRESSES_ANNOTATION}`;
   const requested = new Map<string, readonly RequestedAddress[]>();

@@ -37,10 +37,7 @@ const IPS_MAX = 32;
 /** An unparsed element: a piece of the text form, or a value of the list in JSON. */
 export type RawElement = { readonly text: string } | { readonly json: unknown };
 
-/**
- * Splits an annotation in either form; "" has no elements. `key` is for messages. Throws RefusalError CONFIG_INVALID,
- * not for single elements.
- */
+/** In either form; "" has none. `key` is for messages. Throws RefusalError CONFIG_INVALID, not for single elements. */
 export function splitSelection(text: string, key: string): RawElement[] {
   const tooLong = lengthProblem(text, ANNOTATION_CHARS_MAX);
   if (tooLong !== null) invalid({ key, value: text }, tooLong);

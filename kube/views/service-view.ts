@@ -3,7 +3,6 @@ import { objectAt, readMetadata } from "./object-metadata.ts";
 
 export const SERVICES_PATH = "/api/v1/services";
 
-/** The fields kept of a Service. */
 export type ServiceView = Readonly<ReturnType<typeof projectService>>;
 
 interface ServicePort {
@@ -38,7 +37,6 @@ const FAMILIES_MAX = 2;
 /** Port 80; else the first of these names among several ports; else the first port. */
 const PORT_NAMES = ["metadata", "http"];
 
-/** Keeps of a Service what Holdfast reads. Throws MalformedObjectError. */
 export function projectService(object: unknown) {
   const { key, uid, resourceVersion } = readMetadata(object, "Service");
   const { type, ipFamilies, ipFamily, ports } = objectAt(object, "spec", "Service");

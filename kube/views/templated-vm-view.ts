@@ -4,7 +4,6 @@ import { vmOwnerOf } from "./tenant-objects.ts";
 
 export const KUBEVIRT_API_VERSION = "kubevirt.io/v1";
 
-/** The fields kept of a VirtualMachine or VirtualMachineInstance that names a template of machine data. */
 export type TemplatedVmView = Readonly<NonNullable<ReturnType<typeof projectTemplatedVm>>>;
 
 /** null: it names no template. Of an instance its metadata is enough. Throws MalformedObjectError. */
@@ -20,10 +19,7 @@ export function projectTemplatedVm(object: unknown) {
   return { ...metadata, template, nextTemplate, vm: vmOwnerOf(object, kind) };
 }
 
-/**
- * The template that a VM means: by its own annotation, else by that of its instance, else by that of its next one. An
- * empty one means none. null: it means none. `invalid`: what it says is no name.
- */
+/** By its own annotation, else its instance's, else its next one's. null, and empty: none. `invalid`: it is no name. */
 export function templateMeant(
   vm: TemplatedVmView | undefined,
   vmi: TemplatedVmView | undefined,

@@ -10,10 +10,10 @@ export const CONFIG_MAPS_PATH = "/api/v1/configmaps";
 export const VMS_PATH = "/apis/kubevirt.io/v1/virtualmachines";
 export const VMIS_PATH = "/apis/kubevirt.io/v1/virtualmachineinstances";
 
-/** The fields kept of a namespace. Its key is its name. */
+/** Its key is its name. */
 export type NamespaceView = Readonly<ReturnType<typeof projectNamespace>>;
 
-/** The fields kept of a VirtualMachine: only its metadata is read. */
+/** Only its metadata is read. */
 export type VmView = Readonly<ReturnType<typeof projectVm>>;
 
 /** A Secret or ConfigMap that may be served. Its key is `Secret/name` or `ConfigMap/name`. */

@@ -21,7 +21,6 @@ const INTERFACES_MAX = 256;
 /** Interfaces of pods: `pod` and as many digits of a hash as KubeVirt leaves room for. */
 const HASH_DIGITS = 11;
 
-/** Projects a VMI to what a guest is told. Throws MalformedObjectError. */
 export function projectVmi(object: unknown) {
   const { key, name, uid, resourceVersion } = readMetadata(object, KIND);
   const spec = objectAt(object, "spec", KIND);
@@ -109,7 +108,6 @@ function interfacesOf(interfaces: Objects, spec: Fields, status: Fields) {
     const told = textIn(now, "podInterfaceName");
     return [
       {
-        /** In the VM's specification. */
         name,
         /** As it runs, else as requested; null: neither is known. */
         mac: textIn(now, "mac") ?? textIn(one, "macAddress"),

@@ -17,7 +17,6 @@ export interface WhereaboutsEntry {
   readonly pool: string;
 }
 
-/** An IPPool, understood. */
 export interface WhereaboutsPool {
   /** `namespace/name` */
   readonly key: string;

@@ -19,10 +19,9 @@ const SERVE_ANNOTATION = "metadata.holdfast.dev/serve";
 
 export type UdnKind = "UserDefinedNetwork" | "ClusterUserDefinedNetwork";
 
-/** The fields kept of a UserDefinedNetwork or ClusterUserDefinedNetwork. */
 export type UdnView = Readonly<ReturnType<typeof projectUdn>>;
 
-/** Projects a (Cluster)UserDefinedNetwork to the fields that Holdfast reads. Throws MalformedObjectError. */
+/** Throws MalformedObjectError. */
 export function projectUdn(object: unknown, kind: UdnKind) {
   const { namespace, name, uid, resourceVersion, creationTimestamp, generation } = objectAt(object, "metadata", kind);
   const cluster = kind === "ClusterUserDefinedNetwork";

@@ -2,9 +2,7 @@ import { isObject, type JsonObject } from "../../ipam/definition/definition-keys
 import { AddressSyntaxError } from "../../ipam/space/address.ts";
 import { type Cidr, parseNetworkAround } from "../../ipam/space/cidr.ts";
 
-/**
- * The subnets of a network's specification, of either topology that can be primary; what cannot be read is left out.
- */
+/** Of either topology that can be primary; what cannot be read is left out. */
 export function udnSubnets(spec: JsonObject): Cidr[] {
   return [spec.layer2, spec.layer3]
     .filter(isObject)

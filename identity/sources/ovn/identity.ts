@@ -27,10 +27,7 @@ const REMEMBERED_MAX = 10_000;
 
 export interface OvnIdentityOptions {
   readonly api: KubeApi;
-  /**
-   * The one network whose requests are answered. Fixed by the deployment, since only the network's pods can send
-   * requests.
-   */
+  /** The one network whose requests are answered: only its pods can send them, as it is deployed. */
   readonly network: string;
   readonly log: Pick<Log, "info" | "warn">;
   /** Whether sessions with tokens are offered to guests; default optional. */

@@ -19,7 +19,6 @@ export type OvnPod = Readonly<NonNullable<ReturnType<typeof ovnPodOf>>>;
 
 export type OvnInterface = Readonly<OvnPod["networks"][number]>;
 
-/** A NetworkAttachmentDefinition of OVN-Kubernetes. */
 export interface OvnNad {
   readonly key: string;
   readonly uid: string;

@@ -13,10 +13,7 @@ const TEXTS_MAX = 64;
 /** The key of the cluster's default network. */
 const DEFAULT = "default";
 
-/**
- * Parses the annotation `k8s.ovn.org/pod-networks`, without the cluster's default network. An entry that cannot be read
- * completely is skipped: half of it would be a guess.
- */
+/** `k8s.ovn.org/pod-networks` without the default network. Half of an entry would be a guess: it is skipped. */
 export function readPodNetworks(text: string | undefined): PodNetwork[] {
   const map = parse(text);
   return Object.entries(map).flatMap(([key, entry]) => {

@@ -38,7 +38,7 @@ export class LeanAllocations {
     const due: CachedAllocation[] = [];
     for (const one of allocations.items.values()) {
       if (budget.isSpent) await budget.nextTurn();
-      if (one.recordsFields && parseTime(one.creationTimestamp) < bornBeforeMs) due.push(one);
+      if (one.recordsFields && parseTime(one.object.metadata.creationTimestamp ?? "") < bornBeforeMs) due.push(one);
       if (due.length === WRITTEN_PER_PASS) break;
     }
     const objects = new ObjectClient(api);

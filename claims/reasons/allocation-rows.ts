@@ -27,7 +27,6 @@ class AllocationRow implements CachedAllocation {
   readonly state: string | undefined;
   readonly ownerKind: string | undefined;
   readonly hasMac: boolean;
-  readonly creationTimestamp: string;
   readonly recordsFields: boolean;
   /** The whole object: as an object it takes twice as much of the memory. */
   readonly json: string;
@@ -42,7 +41,6 @@ class AllocationRow implements CachedAllocation {
     this.state = whole.state;
     this.ownerKind = whole.ownerKind;
     this.hasMac = whole.hasMac;
-    this.creationTimestamp = whole.creationTimestamp;
     this.recordsFields = whole.recordsFields;
     this.json = JSON.stringify(whole.object);
   }

@@ -44,8 +44,6 @@ export interface CachedAllocation extends JudgedAllocation {
   readonly state: string | undefined;
   readonly ownerKind: string | undefined;
   readonly hasMac: boolean;
-  /** "" where there is none. */
-  readonly creationTimestamp: string;
   /** It records who has written which field: half of its bytes. */
   readonly recordsFields: boolean;
 }
@@ -95,7 +93,6 @@ export function projectAllocation(object: IPAllocation): CachedAllocation {
     state: status?.state,
     ownerKind: spec?.owner?.kind,
     hasMac: spec?.mac !== undefined,
-    creationTimestamp: metadata.creationTimestamp ?? "",
     recordsFields: managedFields !== undefined && managedFields.length > 0,
     object: { ...object, metadata },
   };

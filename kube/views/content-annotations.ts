@@ -38,18 +38,14 @@ export type ContentPart = keyof typeof ANNOTATIONS;
 const OBJECT_PARTS = ["userData", "vendorData", "publicKeys", "meta"] as const satisfies readonly ContentPart[];
 
 /** A Secret or ConfigMap of the VM's own namespace, or one key of it. */
-export interface ContentReference {
-  readonly kind: ObjectKind;
-  readonly name: string;
-  /** null: the default key, or all of them. */
-  readonly key: string | null;
-}
+export type ContentReference = Readonly<NonNullable<ReturnType<typeof parseContentReference>>>;
 
 /** Reads `secret/<name>[/<key>]` or `configmap/<name>[/<key>]`; null: it is neither. */
-export function parseContentReference(text: string): ContentReference | null {
+export function parseContentReference(text: string) {
   const found = REFERENCE.exec(text.trim())?.groups;
   if (found?.kind === undefined || found.name === undefined) return null;
-  const kind = found.kind.toLowerCase() === "secret" ? "Secret" : "ConfigMap";
+  const kind: ObjectKind = found.kind.toLowerCase() === "secret" ? "Secret" : "ConfigMap";
+  // Key null: the default one, or all of them.
   return { kind, name: found.name, key: found.key ?? null };
 }
 

@@ -23,13 +23,7 @@ export interface PodAddress {
   readonly mac: string | null;
 }
 
-export interface StatusAddresses {
-  readonly held: readonly PodAddress[];
-  /** What could not be read, a sentence each. */
-  readonly problems: readonly string[];
-  /** The pod has more addresses than are read: it may have any other one. */
-  readonly cut: boolean;
-}
+export type StatusAddresses = Readonly<Pick<StatusReading, "held" | "problems" | "cut">>;
 
 /** Enough to see the problem; an annotation has room for thousands. */
 const PROBLEMS_MAX = 20;
@@ -63,7 +57,9 @@ export function statusAddresses(pod: PodView): StatusAddresses {
 
 class StatusReading {
   readonly held: PodAddress[] = [];
+  /** What could not be read, a sentence each. */
   readonly problems: string[] = [];
+  /** The pod has more addresses than are read: it may have any other one. */
   cut = false;
   /** Positions in `held`, by NAD and address. */
   readonly #places = new Map<string, number>();

@@ -5,11 +5,7 @@ import { readConditions, textOf } from "./conditions.ts";
 import { objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
 
 /** The pool that a claim or address of Cluster API names; "" for what is missing. */
-export interface PoolReference {
-  readonly apiGroup: string;
-  readonly kind: string;
-  readonly name: string;
-}
+export type PoolReference = Readonly<ReturnType<typeof poolReferenceOf>>;
 
 /** Whether it names a pool of ours: by group and kind. */
 export function isAddressPool({ apiGroup, kind }: PoolReference): boolean {
@@ -77,7 +73,7 @@ export function projectCapiCluster(object: unknown) {
   return { ...metadata, paused: paused === true || readTexts(object, "annotations").has(PAUSED_ANNOTATION) };
 }
 
-function poolReferenceOf(value: unknown): PoolReference {
+function poolReferenceOf(value: unknown) {
   const { apiGroup, kind, name } = isObject(value) ? value : {};
   return { apiGroup: textOf(apiGroup), kind: textOf(kind), name: textOf(name) };
 }

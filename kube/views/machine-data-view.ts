@@ -5,10 +5,7 @@ import { readConditions, textOf } from "./conditions.ts";
 import { objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
 
 /** A reference to an object; `namespace` is "" where none is given. */
-export interface ObjectReference {
-  readonly name: string;
-  readonly namespace: string;
-}
+export type ObjectReference = Readonly<ReturnType<typeof readReference>>;
 
 export type DataTemplateView = Readonly<ReturnType<typeof projectDataTemplate>>;
 
@@ -72,7 +69,7 @@ export function projectMachineData(object: unknown) {
 }
 
 /** What is missing is "". */
-export function readReference(value: unknown): ObjectReference {
+export function readReference(value: unknown) {
   const { name, namespace } = isObject(value) ? value : {};
   return { name: textOf(name), namespace: textOf(namespace) };
 }

@@ -19,15 +19,12 @@ export const DEFAULT_NETWORK_NAMESPACE = "kube-system";
 /** The name that every runtime gives to the pod's primary interface. */
 export const PRIMARY_INTERFACE = "eth0";
 
-export interface NetworkSelection {
-  readonly elements: readonly SelectionElement[];
-  readonly primary: SelectionElement | null;
-}
+export type NetworkSelection = Readonly<ReturnType<typeof readNetworkSelection>>;
 
 export type Annotations = Readonly<Record<string, string>>;
 
 /** Throws RefusalError: CONFIG_INVALID with the annotation, also of two for one interface, or CLAIM_OTHER_NAMESPACE. */
-export function readNetworkSelection(annotations: Annotations, podNamespace: string): NetworkSelection {
+export function readNetworkSelection(annotations: Annotations, podNamespace: string) {
   const elements = readElements(annotations, NETWORKS_ANNOTATION, podNamespace, podNamespace);
   const seen = new Map<string, number>();
   for (const element of elements) {

@@ -5,12 +5,7 @@ export const SERVICES_PATH = "/api/v1/services";
 
 export type ServiceView = Readonly<ReturnType<typeof projectService>>;
 
-interface ServicePort {
-  /** "" if a Service has only one port. */
-  readonly name: string;
-  readonly protocol: string;
-  readonly port: number;
-}
+type ServicePort = Readonly<ServiceView["ports"][number]>;
 
 export type ServiceVerdict =
   | {
@@ -53,6 +48,7 @@ export function projectService(object: unknown) {
       .slice(0, PORTS_MAX)
       .filter(isObject)
       .map(({ name, protocol, port }) => ({
+        /** "" if a Service has only one port. */
         name: typeof name === "string" ? name : "",
         protocol: typeof protocol === "string" ? protocol : "TCP",
         port: typeof port === "number" ? port : 0,

@@ -17,14 +17,7 @@ export interface WhereaboutsEntry {
   readonly pool: string;
 }
 
-export interface WhereaboutsPool {
-  /** `namespace/name` */
-  readonly key: string;
-  readonly range: Cidr;
-  readonly entries: readonly WhereaboutsEntry[];
-  /** Entries that name no address; whereabouts does not know them either. */
-  readonly problems: readonly string[];
-}
+export type WhereaboutsPool = Readonly<Exclude<ReturnType<typeof readPool>, string>>;
 
 /** Named ones; the others are counted. */
 const PROBLEMS_MAX = 20;
@@ -35,7 +28,7 @@ const OFFSET = /^\d{1,39}$/;
  * Reads an IPPool (whereabouts.cni.cncf.io/v1alpha1): `spec.range`, and in `spec.allocations` by the offset from the
  * address in it `{id, podref, ifname}`. A string tells why it cannot be read.
  */
-export function readPool(object: unknown): WhereaboutsPool | string {
+export function readPool(object: unknown) {
   const metadata = isObject(object) && isObject(object.metadata) ? object.metadata : {};
   const spec = isObject(object) && isObject(object.spec) ? object.spec : {};
   const key = `${metadata.namespace}/${metadata.name}`;
@@ -51,6 +44,7 @@ export function readPool(object: unknown): WhereaboutsPool | string {
     return `IPPool ${key}: spec.range: ${(error as Error).message}`;
   }
   const entries: WhereaboutsEntry[] = [];
+  /** Entries that name no address; whereabouts does not know them either. */
   const problems: string[] = [];
   let unread = 0;
   for (const [offset, entry] of Object.entries(isObject(spec.allocations) ? spec.allocations : {})) {

@@ -19,14 +19,7 @@ export type OvnPod = Readonly<NonNullable<ReturnType<typeof ovnPodOf>>>;
 
 export type OvnInterface = Readonly<OvnPod["networks"][number]>;
 
-export interface OvnNad {
-  readonly key: string;
-  readonly uid: string;
-  readonly resourceVersion: string;
-  /** `name` of its configuration. */
-  readonly network: string;
-  readonly mtu: number | null;
-}
+export type OvnNad = Readonly<NonNullable<ReturnType<typeof projectOvnNad>>>;
 
 /** Projects a pod to what identifies it; null: it has no network of OVN-Kubernetes. Throws MalformedObjectError. */
 export function projectOvnPod(object: unknown): OvnPod | null {
@@ -56,7 +49,7 @@ export function ovnPodOf({ annotations, ...view }: PodView) {
 }
 
 /** null: it is not OVN-Kubernetes' or cannot be read. Throws MalformedObjectError. */
-export function projectOvnNad(object: unknown): OvnNad | null {
+export function projectOvnNad(object: unknown) {
   const { key, uid, resourceVersion } = readMetadata(object, "NetworkAttachmentDefinition");
   const { config } = objectAt(object, "spec", "NetworkAttachmentDefinition");
   const read = readOvnConfig(config);
@@ -64,7 +57,7 @@ export function projectOvnNad(object: unknown): OvnNad | null {
 }
 
 /** A NetworkAttachmentDefinition's configuration; null: it is not OVN-Kubernetes' or cannot be read. */
-export function readOvnConfig(config: unknown): Pick<OvnNad, "network" | "mtu"> | null {
+export function readOvnConfig(config: unknown) {
   const conf = parse(config);
   const plugins: readonly unknown[] = Array.isArray(conf.plugins) ? conf.plugins : [conf];
   const plugin = plugins.filter(isObject).find(({ type }) => type === OVN_PLUGIN);

@@ -52,7 +52,6 @@ export class Reflector<T extends Reflected> {
   #quickEnds = 0;
   /** Ends the watch that is under way. */
   #ends = new AbortController();
-  /** Contact was lost and has not been regained. */
   #lost = false;
   #state: ReflectorState | null = null;
 

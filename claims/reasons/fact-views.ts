@@ -21,7 +21,6 @@ export function sweptPod(view: PodView) {
     view;
   const { held, cut } = statusAddresses(view);
   return {
-    /** `namespace/name` */
     key,
     namespace,
     name,
@@ -35,7 +34,6 @@ export function sweptPod(view: PodView) {
     staticUid,
     /** Claims of its namespace that its network selection names. */
     claims: claimsNamedBy(view.annotations, namespace),
-    /** As in PodView. */
     vmi,
     addresses: reported(view, held),
     addressesCut: cut,

@@ -37,7 +37,6 @@ export function projectClaim(object: unknown) {
     ips,
     /** null: it has been on no other network, as far as it says. */
     followed,
-    /** `spec.ipRequests` */
     ipRequests: textsOf(spec.ipRequests),
     ownerPod: nameOf(status.ownerPod),
     conditions: conditionsOf(status.conditions),

@@ -69,7 +69,6 @@ class StatusReading {
     if (this.problems.length < PROBLEMS_MAX) this.problems.push(text);
   }
 
-  /** Whether one more address may be read. */
   mayReadAnother(): boolean {
     this.#readCount += 1;
     if (this.#readCount <= POD_ADDRESSES_MAX) return true;

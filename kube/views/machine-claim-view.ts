@@ -56,10 +56,8 @@ export function projectMachineAddress(object: unknown) {
     ...metadata,
     claim: textOf(at(spec, "claimRef").name),
     pool: poolReferenceOf(spec.poolRef),
-    /** As written. */
     address: textOf(spec.address),
     prefix: typeof spec.prefix === "number" ? spec.prefix : null,
-    /** As written; null: it names none. */
     gateway: textOf(spec.gateway) || null,
     owners: readOwners(object, "IPAddress"),
     labels: readTexts(object, "labels"),

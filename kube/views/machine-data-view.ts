@@ -22,11 +22,9 @@ export function projectDataTemplate(object: unknown) {
   const common = dataObject(object, "Metal3DataTemplate");
   return {
     ...common,
-    /** As written. */
     spec: objectAt(object, "spec", "Metal3DataTemplate"),
     /** The template whose indexes it goes on with, by the annotation; else its own name. Data is named after it. */
     series: seriesIn(object, common.name),
-    /** `status.indexes`. */
     indexes: indexes.map(({ name, index }) => ({ name: textOf(name), index: numberOf(index) ?? -1 })),
   };
 }
@@ -38,9 +36,7 @@ export function projectDataClaim(object: unknown) {
     ...dataObject(object, "Metal3DataClaim"),
     template: readReference(spec.template),
     owners: readOwners(object, "Metal3DataClaim"),
-    /** Name of the data object; null: there is none. */
     renderedData: readReference(status.renderedData).name || null,
-    /** "": none. */
     errorMessage: textOf(status.errorMessage),
   };
 }
@@ -61,7 +57,6 @@ export function projectMachineData(object: unknown) {
     networkData: readReference(spec.networkData).name || null,
     owners: readOwners(object, "Metal3Data"),
     ready: status.ready === true,
-    /** "": none. */
     errorMessage: textOf(status.errorMessage),
     /** Of the template that its Secrets were rendered from; "": they were not. */
     templateHash: textOf(status.templateHash),

@@ -30,7 +30,6 @@ export function readMetadata(object: unknown, kind: string) {
   const { namespace, name, uid, resourceVersion, creationTimestamp, deletionTimestamp } = metadata;
   const at = { kind, name };
   return {
-    /** `namespace/name` */
     key: `${readText(namespace, "metadata.namespace", at)}/${readText(name, "metadata.name", at)}`,
     namespace: readText(namespace, "metadata.namespace", at),
     name: readText(name, "metadata.name", at),
@@ -77,7 +76,6 @@ export function objectAt(object: unknown, key: string, kind: string): JsonObject
 
 interface Place {
   readonly kind: string;
-  /** As it is there. */
   readonly name: unknown;
 }
 

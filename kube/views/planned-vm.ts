@@ -37,11 +37,9 @@ export function projectPlannedVm(object: unknown, namespace: string) {
       const written = textIn(interfaces.find((one) => one.name === name) ?? {}, "macAddress");
       const mac = written === null ? undefined : readMac({ key: `macAddress of interface ${name}`, value: written });
       return {
-        /** In the VM. */
         name,
         /** `namespace/name`; null: the VM has no such network, or it is its pod's own. */
         nad: nad === null ? null : nad.includes("/") ? nad : `${own}/${nad}`,
-        /** The VM has a network of this name. */
         isThere: network !== undefined,
         mac,
         requested: addresses,

@@ -48,7 +48,6 @@ export function projectPod(object: unknown, options: { readonly addresses?: bool
     ...metadata,
     /** null: not scheduled yet. */
     node,
-    /** "" while it is missing. */
     phase: typeof phase === "string" ? phase : "",
     taken: node !== null && isTaken(status),
     terminal: hasEnded(status),
@@ -62,7 +61,6 @@ export function projectPod(object: unknown, options: { readonly addresses?: bool
     vmi: vmi ? { name: vmi.name, uid: vmi.uid } : null,
     /** A launcher pod that KubeVirt has created for a migration. */
     isMigrationTarget: vmi !== undefined && readTexts(object, "labels").has(MIGRATION_LABEL),
-    /** Only those that are read here. */
     annotations: Object.fromEntries(
       kept.flatMap((key) => {
         const text = annotations.get(key);

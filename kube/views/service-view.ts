@@ -37,7 +37,6 @@ export function projectService(object: unknown) {
   const { type, ipFamilies, ipFamily, ports } = objectAt(object, "spec", "Service");
   const families = Array.isArray(ipFamilies) ? ipFamilies : [ipFamily];
   return {
-    /** `namespace/name` */
     key,
     uid,
     resourceVersion,

@@ -11,9 +11,8 @@ export function projectTemplatedVm(object: unknown) {
   const kind = "VirtualMachine";
   const metadata = readMetadata(object, kind);
   const { template: instance } = objectAt(object, "spec", kind);
-  /** The annotation as it is; null: it has none. */
   const template = templateIn(object);
-  /** The same of `spec.template` of a VirtualMachine, which its next instance gets. */
+  /** Of a VirtualMachine, which its next instance gets. */
   const nextTemplate = instance === undefined ? null : templateIn(instance);
   if (template === null && nextTemplate === null) return null;
   return { ...metadata, template, nextTemplate, vm: vmOwnerOf(object, kind) };

@@ -36,7 +36,6 @@ export function projectVmi(object: unknown) {
     resourceVersion,
     /** null: no VirtualMachine owns it. */
     vmUid: facts.uid || null,
-    /** Lower-case; null: none, or not a UUID. */
     firmwareUuid: facts.firmwareUuid,
     hostname: textIn(spec, "hostname"),
     subdomain: textIn(spec, "subdomain"),
@@ -58,12 +57,9 @@ export function readVmFacts(object: unknown) {
   const domain = objectAt(objectAt(object, "spec", KIND), "domain", KIND);
   return {
     namespace,
-    /** The VM's name; the VMI's own where no VM owns it. */
     name: owner?.name ?? name,
-    /** "": no VM owns it. */
     uid: owner?.uid ?? "",
     vmiUid,
-    /** Lower-case; null: the VMI has none, or not a UUID. */
     firmwareUuid: readUuid(objectAt(domain, "firmware", KIND).uuid),
   };
 }

@@ -30,10 +30,8 @@ export function projectUdn(object: unknown, kind: UdnKind) {
     throw new MalformedObjectError(`${kind} ${shownName(name)}: its metadata is not complete`);
   const spec = objectAt(object, "spec", kind);
   return {
-    /** `namespace/name`; the name alone of a ClusterUserDefinedNetwork. */
     key: cluster ? `${name}` : `${namespace}/${name}`,
     kind,
-    /** "" for a ClusterUserDefinedNetwork. */
     namespace: cluster ? "" : `${namespace}`,
     name: `${name}`,
     uid: `${uid}`,
@@ -44,10 +42,8 @@ export function projectUdn(object: unknown, kind: UdnKind) {
     /** `name` in the configurations that OVN-Kubernetes renders, and `spec.network` of its claims. */
     network: cluster ? `cluster_udn_${name}` : `${namespace}_${name}`,
     spec,
-    /** The specification of the network: `spec`, or `spec.network` of a ClusterUserDefinedNetwork. */
     networkSpec: cluster ? objectAt(spec, "network", kind) : spec,
     serviceAnnotation: readTexts(object, "annotations").get(SERVICE_ANNOTATION) ?? null,
-    /** Its guests are to be served by the listeners of their nodes. */
     serves: readTexts(object, "annotations").get(SERVE_ANNOTATION) === "true",
     conditions: conditionsOf(objectAt(object, "status", kind).conditions),
   };

@@ -104,7 +104,6 @@ export class OvnWatch {
     });
   }
 
-  /** Whether a pod runs and has the address on the network. */
   has(pod: OvnPod, address: string): boolean {
     return (
       pod.running &&

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { newAllocation } from "../../allocations/allocation-object.ts";
 import { AllocationRows } from "../../claims/reasons/allocation-rows.ts";
 import { projectAllocation } from "../../claims/reasons/caches.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
-import { newAllocation } from "../../store/cluster/allocations/allocation-object.ts";
 
 const UUID = "6f1b1c0e-2d0a-4c11-9f3e-0123456789ab";
 const TIME = "2026-11-28T01:02:03Z";

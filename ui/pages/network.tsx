@@ -4,6 +4,7 @@ import { cooldownSeconds } from "../../ipam/space/rest.ts";
 import { pictureOf } from "../pictures/address-map.ts";
 import { type Cidr, formatAddress, parseCidr } from "../pictures/addresses.ts";
 import { barLabel, countText } from "../pictures/bar.ts";
+import { cssColour } from "../pictures/states.ts";
 import { HEAT_SWATCHES } from "../pictures/tiles.ts";
 import { AddressSpace, heldIn, isSmall, sortedKeys, textOf } from "./address-space.tsx";
 import { useAnswer } from "./ask.ts";
@@ -156,12 +157,12 @@ function usersText(definedIn: string | undefined, sharedWith: readonly string[])
 function HeatLegend() {
   return (
     <p class="legend">
-      {HEAT_SWATCHES.map(({ label, letter }, level) => (
-        <span class="mark" key={label}>
-          <span class={`swatch heat-${level}`} aria-hidden="true">
-            {letter}
+      {HEAT_SWATCHES.map((swatch, level) => (
+        <span class="mark" key={swatch.label}>
+          <span class={`swatch heat-${level}`} style={{ background: cssColour(swatch) }} aria-hidden="true">
+            {swatch.letter}
           </span>
-          {label}
+          {swatch.label}
         </span>
       ))}
     </p>

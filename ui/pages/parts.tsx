@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { Problem } from "../../admin/following.ts";
-import { ADDRESS_STATES, type AddressState, STATE_SWATCHES } from "../pictures/states.ts";
+import { ADDRESS_STATES, type AddressState, cssColour, STATE_SWATCHES } from "../pictures/states.ts";
 import { signal, useSignal } from "./signal.ts";
 import { agoText, durationText, timeText } from "./words.ts";
 
@@ -60,12 +60,13 @@ export function Time({ time }: { time: string | null }) {
 
 /** A state, by colour, pattern and word. */
 export function Mark({ state, label }: { state: AddressState; label?: string }) {
+  const swatch = STATE_SWATCHES[state];
   return (
     <span class="mark">
-      <span class={`swatch ${state}`} aria-hidden="true">
-        {STATE_SWATCHES[state].letter}
+      <span class={`swatch ${state}`} style={{ background: cssColour(swatch) }} aria-hidden="true">
+        {swatch.letter}
       </span>
-      {label ?? STATE_SWATCHES[state].label}
+      {label ?? swatch.label}
     </span>
   );
 }

@@ -3,7 +3,7 @@ import type { MapLayout } from "./map-layout.ts";
 import { PATTERN_INK, PATTERN_PX, PATTERN_STROKES } from "./shadow.ts";
 import type { Pattern, Swatch } from "./states.ts";
 
-/** How each value of a cell looks; `colourOf` reads the colour that the style sheet defines now. */
+/** How each value of a cell looks; `colourOf`: its colour in the scheme that the page has now. */
 export interface MapPaint {
   readonly swatches: readonly Swatch[];
   readonly colourOf: (swatch: Swatch) => string;

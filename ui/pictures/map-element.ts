@@ -2,7 +2,7 @@ import type { MapCells } from "./address-map.ts";
 import { drawMap } from "./map-canvas.ts";
 import { cellAt, cellBox, type MapLayout, mapLayout, moveCursor } from "./map-layout.ts";
 import { boxOf, styledRoot } from "./shadow.ts";
-import { ADDRESS_STATES, STATE_SWATCHES } from "./states.ts";
+import { ADDRESS_STATES, cssColour, STATE_SWATCHES } from "./states.ts";
 import { HEAT_SWATCHES } from "./tiles.ts";
 
 const CSS = `:host{outline-offset:4px}
@@ -149,10 +149,13 @@ export class AddressMapElement extends HTMLElement {
       ratio: devicePixelRatio,
     });
     this.#layout = layout;
-    const style = getComputedStyle(this);
     drawMap(this.#canvas, layout, cells, {
       swatches: kind === "tile" ? HEAT_SWATCHES : ADDRESS_STATES.map((state) => STATE_SWATCHES[state]),
-      colourOf: ({ property, light }) => style.getPropertyValue(property).trim() || light,
+      colourOf: (swatch) => {
+        // A canvas does not know which scheme the page has; an element does.
+        this.#canvas.style.color = cssColour(swatch);
+        return getComputedStyle(this.#canvas).color;
+      },
     });
     this.#nameRows(layout);
     this.#showCursor();

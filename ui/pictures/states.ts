@@ -23,8 +23,6 @@ export interface Swatch {
   readonly label: string;
   /** Written into cells that are large enough; "": none. */
   readonly letter: string;
-  /** The CSS custom property with the colour. The style sheet defines it as `light` or `dark`. */
-  readonly property: string;
   readonly light: string;
   readonly dark: string;
   readonly pattern: Pattern;
@@ -43,28 +41,21 @@ export const ADDRESS_STATES: readonly AddressState[] = [
 
 /** Okabe and Ito's palette, which people with any kind of colour vision can tell apart. */
 export const STATE_SWATCHES: Readonly<Record<AddressState, Swatch>> = {
-  "in-use": swatch("in use", "U", "--in-use", "#0072B2", "#0072B2", "solid"),
-  idle: swatch("idle", "I", "--idle", "#56B4E9", "#56B4E9", "diagonal"),
-  cooling: swatch("cooling down", "C", "--cooling", "#E69F00", "#E69F00", "dots"),
-  reserved: swatch("reserved", "R", "--reserved", "#CC79A7", "#CC79A7", "cross"),
-  gateway: swatch("gateway", "G", "--gateway", "#009E73", "#009E73", "rows"),
-  excluded: swatch("excluded", "X", "--excluded", "#A3A8AE", "#7A828B", "back-diagonal"),
+  "in-use": swatch("in use", "U", "#0072B2", "#0072B2", "solid"),
+  idle: swatch("idle", "I", "#56B4E9", "#56B4E9", "diagonal"),
+  cooling: swatch("cooling down", "C", "#E69F00", "#E69F00", "dots"),
+  reserved: swatch("reserved", "R", "#CC79A7", "#CC79A7", "cross"),
+  gateway: swatch("gateway", "G", "#009E73", "#009E73", "rows"),
+  excluded: swatch("excluded", "X", "#A3A8AE", "#7A828B", "back-diagonal"),
   // A shade off the background, so that the cells of an empty network can be seen.
-  free: swatch("free", "", "--free", "#E9ECEF", "#262C33", "solid"),
+  free: swatch("free", "", "#E9ECEF", "#262C33", "solid"),
 };
 
-export function swatch(
-  label: string,
-  letter: string,
-  property: string,
-  light: string,
-  dark: string,
-  pattern: Pattern,
-): Swatch {
-  return { label, letter, property, light, dark, pattern };
+export function swatch(label: string, letter: string, light: string, dark: string, pattern: Pattern): Swatch {
+  return { label, letter, light, dark, pattern };
 }
 
-/** A CSS colour: what the style sheet says, or the light one where it says nothing. */
-export function cssColour({ property, light }: Swatch): string {
-  return `var(${property}, ${light})`;
+/** A CSS colour, by the `color-scheme` of the element. */
+export function cssColour({ light, dark }: Swatch): string {
+  return `light-dark(${light}, ${dark})`;
 }

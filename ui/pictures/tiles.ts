@@ -9,11 +9,11 @@ const TILES_MAX = 65_536;
 
 /** By level: how full a tile is. The colours go from the background to the one of addresses in use, and past it. */
 export const HEAT_SWATCHES: readonly Swatch[] = [
-  swatch("nothing held", "", "--heat-0", "#E9ECEF", "#262C33", "solid"),
-  swatch("up to 10 % held", "1", "--heat-1", "#BFDDF2", "#1D5B86", "solid"),
-  swatch("up to 50 %", "2", "--heat-2", "#73B6E0", "#0B6BA3", "solid"),
-  swatch("up to 90 %", "3", "--heat-3", "#1F83BF", "#3FA0DC", "solid"),
-  swatch("more than 90 %", "4", "--heat-4", "#004A75", "#A9DCFA", "solid"),
+  swatch("nothing held", "", "#E9ECEF", "#262C33", "solid"),
+  swatch("up to 10 % held", "1", "#BFDDF2", "#1D5B86", "solid"),
+  swatch("up to 50 %", "2", "#73B6E0", "#0B6BA3", "solid"),
+  swatch("up to 90 %", "3", "#1F83BF", "#3FA0DC", "solid"),
+  swatch("more than 90 %", "4", "#004A75", "#A9DCFA", "solid"),
 ];
 /** The most that a level has, in parts of a tile: what is nearly empty or nearly full is what people look for. */
 const LEVELS_MAX = [0, 0.1, 0.5, 0.9, 1];

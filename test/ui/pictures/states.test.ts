@@ -4,8 +4,8 @@ import { HEAT_SWATCHES } from "../../../ui/pictures/tiles.ts";
 
 const states = ADDRESS_STATES.map((state) => STATE_SWATCHES[state]);
 
-test("each state differs from the others in its letter, its pattern, its colours and its property", () => {
-  for (const key of ["label", "letter", "property", "light"] as const)
+test("each state differs from the others in its letter, its pattern and its colours", () => {
+  for (const key of ["label", "letter", "light"] as const)
     expect(new Set(states.map((swatch) => swatch[key])).size, key).toBe(states.length);
   const patterns = states.map(({ pattern }) => pattern);
   // Addresses in use and free ones are both plain: one is the darkest colour, the other the background.

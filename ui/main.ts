@@ -4,7 +4,7 @@
  *   main, server       the entry of the bundle: files, questions and the stream on the loopback
  *   visitors           who may read it; loopback: where it listens; desktop: opens it
  *   source, follow-node   where the data comes from: a daemon that is asked again and again, or a watched cluster
- *   ledger, stream     what is there now, and how it reaches each reader; wire: its form
+ *   ledger             what is there now; wire: the form in which it reaches each reader
  *   pictures/          bars, maps and time lines: data in, shapes out
  *   pages/             what the reader sees
  */

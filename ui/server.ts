@@ -1,20 +1,23 @@
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 import type { Problem } from "../admin/following.ts";
 import { type Clock, interval, type Timer } from "../platform/time.ts";
 import { VERSION } from "../version.ts";
-import { Ledger } from "./ledger.ts";
+import { type Change, Ledger, type LedgerListener } from "./ledger.ts";
 import { Loopback } from "./loopback.ts";
 import type { Source } from "./source.ts";
-import { stream } from "./stream.ts";
 import { Visitors } from "./visitors.ts";
+import type { AllocationRow, StaleSince, StreamEvents } from "./wire.ts";
 
 export const PORT_DEFAULT = 38_211;
 /** Changes within so long reach the page together, ms. */
 const FLUSH_MS = 100;
 /** A comment on quiet streams, ms, so that a browser notices that the server is gone. */
 const ALIVE_MS = 15_000;
+/** Rows of one event: the page handles it in a few milliseconds, and can be used in between. */
+const ROWS_OF_EVENT = 1_000;
 const TOKEN_BYTES = 24;
 /** Of the name that no page can have had before. */
 const NAME_BYTES = 8;
@@ -150,4 +153,76 @@ export class PageServer {
 
 function sendJson(response: ServerResponse, status: number, body: unknown): void {
   response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+}
+
+/** Sends one reader everything that is there, then what changes, as server-sent events, until he goes. */
+async function stream(response: ServerResponse, ledger: Ledger, hello: StreamEvents["hello"]): Promise<void> {
+  const reader = new Reader(response);
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  const leave = ledger.listen(reader);
+  response.on("close", leave);
+  reader.send("hello", JSON.stringify(hello));
+  reader.networks(ledger.networksJson);
+  if (ledger.sourceProblem !== null) reader.source(ledger.sourceProblem);
+  // What changes meanwhile is sent too: a row may come twice, and the later one counts.
+  let rows: string[] = [];
+  for (const row of ledger.rows) {
+    rows.push(row);
+    if (rows.length < ROWS_OF_EVENT) continue;
+    reader.rows(rows, []);
+    rows = [];
+    if (response.writableNeedDrain) await Promise.race([once(response, "drain"), once(response, "close")]);
+    if (response.destroyed) return;
+  }
+  reader.rows(rows, []);
+  if (ledger.isSynced) reader.synced(ledger.size);
+}
+
+class Reader implements LedgerListener {
+  readonly #response: ServerResponse;
+
+  constructor(response: ServerResponse) {
+    this.#response = response;
+  }
+
+  send(event: keyof StreamEvents, json: string): void {
+    if (!this.#response.destroyed) this.#response.write(`event: ${event}\ndata: ${json}\n\n`);
+  }
+
+  changed(changes: readonly Change[]): void {
+    for (let from = 0; from < changes.length; from += ROWS_OF_EVENT) {
+      const part = changes.slice(from, from + ROWS_OF_EVENT);
+      const gone = part.filter(({ isThere }) => !isThere).map(({ row }) => placeOf(row));
+      this.rows(
+        part.filter(({ isThere }) => isThere).map(({ row }) => row),
+        gone,
+      );
+    }
+  }
+
+  rows(rows: readonly string[], gone: readonly string[]): void {
+    if (rows.length + gone.length > 0) this.send("rows", `{"rows":[${rows.join(",")}],"gone":[${gone.join(",")}]}`);
+  }
+
+  networks(json: string): void {
+    this.send("networks", json);
+  }
+
+  synced(rows: number): void {
+    this.send("synced", JSON.stringify({ rows }));
+  }
+
+  alive(): void {
+    if (!this.#response.destroyed) this.#response.write(":\n\n");
+  }
+
+  source(problem: StaleSince | null): void {
+    this.send("source", JSON.stringify(problem));
+  }
+}
+
+/** Network and address of a row, as JSON. */
+function placeOf(row: string): string {
+  const [network, address] = JSON.parse(row) as AllocationRow;
+  return JSON.stringify([network, address]);
 }

@@ -2,7 +2,7 @@
  * ui/pages/: what the reader sees, in the browser
  *
  *   main, app            the frame of every page, and which page the URL means
- *   ledger, connect      what the page knows, and the stream that brings it; ask: questions beside it
+ *   ledger               what the page knows, and the stream that brings it; ask: questions beside it
  *   server/              how holdfast ui is asked: with a token; its events
  *   networks, network, address, vms, nodes, findings, search   the pages
  *   address-space        the map of a subnet; past: time lines
@@ -13,8 +13,7 @@
 import { render } from "preact";
 import { defineElements } from "../pictures/elements.ts";
 import { App } from "./app.tsx";
-import { connect } from "./connect.ts";
-import { Ledger } from "./ledger.ts";
+import { connect, Ledger } from "./ledger.ts";
 import { keepTime } from "./parts.tsx";
 import { followLinks } from "./place.ts";
 import { findToken } from "./server/token.ts";

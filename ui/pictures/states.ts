@@ -4,12 +4,11 @@
  *   states, addresses             the states of an address and how each looks; IP addresses as numbers
  *   bar                           how a network's addresses are divided between the states
  *   address-map, tiles, intervals   a subnet address by address, as one tile for each /24, or as held intervals
- *   time-line, time-ticks         periods of time in lanes; sensible times on their axis
+ *   time-line                     periods of time in lanes, and sensible times on their axis
  *   full-in                       when a network will be full
  *   map-layout, map-canvas        where the cells of a map are, and how they are painted
- *   bar-element, map-element, time-line-element   custom elements that draw these
+ *   elements, map-element         custom elements that draw these, and how they are registered
  *   shadow                        shadow roots, SVG elements and patterns that the elements use
- *   elements                      registers the elements
  */
 
 export type AddressState = "in-use" | "idle" | "cooling" | "reserved" | "gateway" | "excluded" | "free";

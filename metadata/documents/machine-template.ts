@@ -1,13 +1,11 @@
 import { Buffer } from "node:buffer";
 import { machineLinks } from "./machine/links.ts";
 import { machineMetaData } from "./machine/meta-data.ts";
-import { machineNetworks } from "./machine/networks.ts";
+import { machineNetworks, machineServices } from "./machine/networks.ts";
 import { type Host, isMachine, type MachineObjects, type NamedObject } from "./machine/objects.ts";
 import { networksIn, type PoolReference, type PoolResult, poolsOfTemplate, routesIn } from "./machine/pools.ts";
 import { readTemplate } from "./machine/read-template.ts";
-import { machineServices } from "./machine/services.ts";
-import type { MachineTemplateSpec, TemplateNetworkData } from "./machine/template.ts";
-import { TemplateProblem } from "./machine/template-problem.ts";
+import { type MachineTemplateSpec, type TemplateNetworkData, TemplateProblem } from "./machine/template.ts";
 import { TextTooLong, type YamlValue, yamlMapping } from "./machine/yaml-text.ts";
 
 /** `links`, `networks` and `services` as network_data.json has them, ready for JSON. */

@@ -1,8 +1,7 @@
 import { type Answer, listAnswer, NOT_FOUND, textAnswer } from "./answer.ts";
 import { type Instance, tidyKeys } from "./instance.ts";
 import { guestMeta } from "./meta-data-json.ts";
-import { networkConfig } from "./network-config.ts";
-import { templateNetworkConfig } from "./template-network-config.ts";
+import { networkConfig, templateNetworkConfig } from "./network-config.ts";
 
 /** The four files of a NoCloud seed. */
 const FILES = ["meta-data", "network-config", "user-data", "vendor-data"] as const;

@@ -7,7 +7,7 @@
  *   ec2, imds-tokens              Amazon's tree and its tokens
  *   nocloud, network-config       cloud-init's own
  *   machine-template, machine/    what a Metal3DataTemplate says of one machine
- *   vm-template, template-network-config   what it says of a VM
+ *   vm-template                   what it says of a VM
  */
 
 import { Buffer } from "node:buffer";

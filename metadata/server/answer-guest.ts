@@ -15,10 +15,8 @@ import type { BackendProxy, ProxiedAnswer } from "../proxy/proxy.ts";
 import type { SignedIdentity } from "../proxy/signature.ts";
 import { instanceOf, projectOf, uuidOf } from "../tenant/instance-of.ts";
 import type { Backend, TenantSource } from "../tenant/tenant-source.ts";
-import type { GuestMemory, RememberedGuest } from "./guest-memory.ts";
+import type { GuestMemory, RememberedGuest, Seeds, TokenRules } from "./guest-memory.ts";
 import type { Origin } from "./read-request.ts";
-import type { Seeds } from "./seeds.ts";
-import type { TokenRules } from "./token-rules.ts";
 
 /** Everything that answers need, for any request. */
 export interface AnswerContext {

@@ -2,6 +2,7 @@ import { Buffer } from "node:buffer";
 import type { IdentityView } from "../../identity/wire.ts";
 import type { Clock } from "../../platform/time.ts";
 import type { Answer } from "../documents/answer.ts";
+import type { TokenOptions } from "../documents/imds-tokens.ts";
 import type { Instance } from "../documents/instance.ts";
 
 /**
@@ -105,4 +106,48 @@ function reseeded({ answer, seedAt }: RememberedAnswer, seed: () => Buffer): Ans
   const body = Buffer.from(answer.body);
   body.write(seed().toString("base64"), seedAt, "latin1");
   return { ...answer, body };
+}
+
+/** For a guest's own pool of randomness; of Nova's size. */
+const SEED_BYTES = 512;
+/** Drawn at once: that costs hardly more than one. */
+const SEEDS_DRAWN = 32;
+
+/** Random bytes for guests. None is given twice. */
+export class Seeds {
+  readonly #clock: Pick<Clock, "randomBytes">;
+  #drawn: Buffer = Buffer.alloc(0);
+  #used = 0;
+
+  constructor(clock: Pick<Clock, "randomBytes">) {
+    this.#clock = clock;
+  }
+
+  next(): Buffer {
+    if (this.#used === this.#drawn.length) {
+      this.#drawn = this.#clock.randomBytes(SEEDS_DRAWN * SEED_BYTES);
+      this.#used = 0;
+    }
+    const start = this.#used;
+    this.#used += SEED_BYTES;
+    return this.#drawn.subarray(start, this.#used);
+  }
+}
+
+type Rule = TokenOptions["tokens"];
+
+/**
+ * Whether networks require tokens, according to their definitions. A definition may be deleted, or broken by an edit, a
+ * moment before the listener is removed: until then its last valid content counts, so that a network keeps requiring
+ * tokens.
+ */
+export class TokenRules {
+  readonly #last = new Map<string, Rule>();
+
+  of({ interfaces }: IdentityView, network: string): Rule {
+    const defined = interfaces.find((one) => one.network === network)?.metadata?.tokens;
+    if (defined === undefined) return this.#last.get(network) ?? "optional";
+    this.#last.set(network, defined);
+    return defined;
+  }
 }

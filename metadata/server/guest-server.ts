@@ -7,12 +7,10 @@ import { type Answer, sentence } from "../documents/answer.ts";
 import type { ProxiedAnswer } from "../proxy/proxy.ts";
 import { headerLines } from "../proxy/proxy-headers.ts";
 import { type AnswerContext, answerGuest } from "./answer-guest.ts";
-import { GuestMemory } from "./guest-memory.ts";
+import { GuestMemory, Seeds, TokenRules } from "./guest-memory.ts";
 import { type Origin, readBody } from "./read-request.ts";
 import { RequestScheduler } from "./request-scheduler.ts";
-import { Seeds } from "./seeds.ts";
 import type { RequestedTree, ServerMetrics } from "./server-metrics.ts";
-import { TokenRules } from "./token-rules.ts";
 
 type Options = GuestServerOptions & AnswerContext;
 

@@ -5,8 +5,8 @@
  *   metadata-server     its parts, put together; sources: where answers come from
  *   guest-server        requests of guests, as the listeners pass them on
  *   read-request, answer-guest, request-scheduler  their parts
- *   guest-memory, seeds   what was told a moment ago, and what is never told twice
- *   key-ring, secret-files, token-rules  secrets
+ *   guest-memory        what was told a moment ago, what is never told twice, and which networks require tokens
+ *   key-ring            secrets
  *   server-metrics
  */
 

@@ -29,9 +29,8 @@ import { keepGuestPassword } from "./guest-passwords.ts";
 import { NamedObjects, type ObjectReference, type Place } from "./named-objects.ts";
 import { NodeZones } from "./node-zones.ts";
 import type { Backend, TenantSource, TenantView } from "./tenant-source.ts";
-import { describeUnconfigured } from "./unconfigured-interfaces.ts";
 import { VmDirectory, type VmObjects } from "./vm-directory.ts";
-import { linksOf } from "./vm-links.ts";
+import { describeUnconfigured, linksOf } from "./vm-links.ts";
 import { type TemplateRequest, VmTemplates } from "./vm-templates.ts";
 
 /** For the namespaces to be known, ms. */

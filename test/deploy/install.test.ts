@@ -14,7 +14,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { parseKeys } from "../../metadata/server/secret-files.ts";
+import { parseKeys } from "../../metadata/server/key-ring.ts";
 import { newDirectory, run, runShim } from "../harness/daemon.ts";
 import { readManifests } from "../harness/kube-manifests.ts";
 import { requireRoot } from "../harness/needs.ts";

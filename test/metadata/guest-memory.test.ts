@@ -1,8 +1,7 @@
 import { Buffer } from "node:buffer";
 import { beforeEach, expect, test } from "vitest";
 import { textAnswer } from "../../metadata/documents/answer.ts";
-import { GuestMemory } from "../../metadata/server/guest-memory.ts";
-import { Seeds } from "../../metadata/server/seeds.ts";
+import { GuestMemory, Seeds } from "../../metadata/server/guest-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
 import { identity, otherVm, UUID } from "../metadata-server/fake-identity.ts";
 import { instance } from "./instances.ts";

@@ -3,8 +3,7 @@ import type { IdentityInterface, IdentityView } from "../../identity/wire.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { firstIPv4 } from "../../metadata/documents/instance.ts";
 import { networkData } from "../../metadata/documents/network-data.ts";
-import { hostnameOfObject, validHostname } from "../../metadata/tenant/hostname.ts";
-import { instanceOf, projectOf, uuidOf } from "../../metadata/tenant/instance-of.ts";
+import { hostnameOfObject, instanceOf, projectOf, uuidOf, validHostname } from "../../metadata/tenant/instance-of.ts";
 import type { TenantLink } from "../../metadata/tenant/tenant-source.ts";
 import { NOTHING } from "./vm-interfaces.ts";
 

@@ -7,8 +7,7 @@ import { networkConfig } from "../../metadata/documents/network-config.ts";
 import { networkData } from "../../metadata/documents/network-data.ts";
 import { OPENSTACK_VERSIONS } from "../../metadata/documents/openstack-versions.ts";
 import { instanceOf } from "../../metadata/tenant/instance-of.ts";
-import { describeUnconfigured } from "../../metadata/tenant/unconfigured-interfaces.ts";
-import { linksOf } from "../../metadata/tenant/vm-links.ts";
+import { describeUnconfigured, linksOf } from "../../metadata/tenant/vm-links.ts";
 import { guestOf, identityOf, MACS, NOTHING, OWNERS, type OwnerOfNetwork, vmiOf } from "./vm-interfaces.ts";
 
 function permutations<T>(all: readonly T[]): T[][] {

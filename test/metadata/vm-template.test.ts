@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
 import type { NetworkDocument, PoolResult } from "../../metadata/documents/machine-template.ts";
+import { templateNetworkConfig } from "../../metadata/documents/network-config.ts";
 import { yamlText } from "../../metadata/documents/nocloud.ts";
-import { templateNetworkConfig } from "../../metadata/documents/template-network-config.ts";
 import {
   poolResultOf,
   renderVmTemplate,

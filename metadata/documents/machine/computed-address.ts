@@ -14,8 +14,7 @@ import {
   networkOf,
   parseInterfaceAddress,
 } from "../../../ipam/space/cidr.ts";
-import type { ComputedRange } from "./template.ts";
-import { TemplateProblem } from "./template-problem.ts";
+import { type ComputedRange, TemplateProblem } from "./template.ts";
 
 export interface ComputedAddress {
   readonly address: Address;

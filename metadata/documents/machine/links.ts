@@ -1,6 +1,6 @@
 import { type MachineObjects, macOfInterface, objectNamed, valueIn } from "./objects.ts";
 import type { TemplateBond, TemplateEthernet, TemplateLinks, TemplateMac, TemplateVlan } from "./template.ts";
-import { inPart, TemplateProblem } from "./template-problem.ts";
+import { inPart, TemplateProblem } from "./template.ts";
 import type { YamlValue } from "./yaml-text.ts";
 
 /** One link as network_data.json has it. */

@@ -3,7 +3,7 @@ import { computedAddress } from "./computed-address.ts";
 import { type MachineObjects, macOfInterface, objectNamed, valueIn } from "./objects.ts";
 import type { PoolResult, PoolResults } from "./pools.ts";
 import type { TemplateHostInterface, TemplateIndex, TemplateMetaData, TemplatePoolItem } from "./template.ts";
-import { inPart, TemplateProblem } from "./template-problem.ts";
+import { inPart, TemplateProblem } from "./template.ts";
 
 export interface MetaDataInputs extends MachineObjects {
   readonly index: number;

@@ -3,16 +3,16 @@ import { netmask } from "../../../ipam/space/cidr.ts";
 import { computedAddress } from "./computed-address.ts";
 import type { MachineObjects } from "./objects.ts";
 import { type PoolResults, poolNamed, resultOfFamily } from "./pools.ts";
-import { type MachineService, machineServices } from "./services.ts";
 import type {
   ComputedRange,
   TemplateGateway,
   TemplateNetwork,
   TemplateNetworks,
   TemplateRoute,
+  TemplateServices,
   TemplateStaticNetwork,
 } from "./template.ts";
-import { inPart, TemplateProblem } from "./template-problem.ts";
+import { inPart, TemplateProblem } from "./template.ts";
 
 export interface NetworkInputs extends MachineObjects {
   readonly index: number;
@@ -129,4 +129,24 @@ function maskText(prefix: number | null, family: Family): string {
 
 function networkName({ id = "" }: TemplateNetwork): string {
   return `networkData network ${JSON.stringify(id)}`;
+}
+
+interface MachineService {
+  readonly type: "dns";
+  readonly address: string;
+}
+
+/** Name servers in their order, then those of the pool. Throws TemplateProblem. */
+export function machineServices(template: TemplateServices | undefined, pools: PoolResults): MachineService[] {
+  const { dns = [], dnsFromIPPool } = template ?? {};
+  return [...dns, ...(dnsFromIPPool ? dnsOfPool(dnsFromIPPool, pools) : [])].map((address) => ({
+    type: "dns",
+    address,
+  }));
+}
+
+function dnsOfPool(name: string, pools: PoolResults): readonly string[] {
+  const result = pools.get(name);
+  if (result === undefined) throw new TemplateProblem(`dnsFromIPPool: pool not found in cache: ${name}`);
+  return result.dnsServers;
 }

@@ -1,5 +1,4 @@
-import type { AnnotationReference } from "./template.ts";
-import { TemplateProblem } from "./template-problem.ts";
+import { type AnnotationReference, TemplateProblem } from "./template.ts";
 
 export interface NamedObject {
   readonly namespace: string;

@@ -8,7 +8,7 @@ import type {
   TemplateRoute,
   TemplateStaticNetwork,
 } from "./template.ts";
-import { TemplateProblem } from "./template-problem.ts";
+import { TemplateProblem } from "./template.ts";
 
 export interface PoolReference {
   readonly apiGroup: string;

@@ -1,10 +1,10 @@
 /*
  * metadata/documents/machine/: from a Metal3DataTemplate to the text of its two documents
  *
- *   template, template-problem, read-template, template-fields   what a template says, read from an API object
+ *   template, read-template   what a template says, read from an API object, and why it cannot be rendered
  *   objects       Machine, Metal3Machine and host: names, labels, annotations, MACs
  *   pools         the pools of a template, and what they gave
- *   meta-data, links, networks, services   the documents
+ *   meta-data, links, networks   the documents
  *   computed-address   an address from the machine's index
  *   yaml-*        values as YAML 1.1
  */
@@ -165,4 +165,28 @@ export interface TemplateGateway {
 export interface TemplateServices {
   readonly dns?: readonly string[];
   readonly dnsFromIPPool?: string;
+}
+
+/**
+ * A template cannot be rendered for this machine, or is none. The message says why. `awaits`: what the machine still
+ * lacks; null: the template, or an object or pool it names, has to change.
+ */
+export class TemplateProblem extends Error {
+  override readonly name = "TemplateProblem";
+  readonly awaits: "inspection" | null;
+
+  constructor(message: string, awaits: "inspection" | null = null) {
+    super(message);
+    this.awaits = awaits;
+  }
+}
+
+/** Renders one part of a template; a problem in it is told with the part's name before it. */
+export function inPart<T>(part: string, render: () => T): T {
+  try {
+    return render();
+  } catch (error) {
+    if (!(error instanceof TemplateProblem)) throw error;
+    throw new TemplateProblem(`${part}: ${error.message}`, error.awaits);
+  }
 }

@@ -17,10 +17,7 @@ const PAGE_ITEMS = 5_000;
 
 type Get = (path: string, query: Query) => Promise<unknown>;
 
-/**
- * Follows a daemon, whose socket API has no notifications: it asks for the counts of the networks and the newest
- * periods of the history, and reads the allocations of the networks that have changed.
- */
+/** A daemon's socket API has no notifications: counts and the newest periods are asked for, then what has changed. */
 export class NodeFollower {
   readonly #get: Get;
   readonly #clock: Clock;

@@ -34,7 +34,6 @@ const HEADERS = {
   "cache-control": "no-store",
 };
 
-/** The built page. */
 const FILES: Readonly<Record<string, string>> = {
   "index.html": "text/html; charset=utf-8",
   "page.js": "text/javascript; charset=utf-8",

@@ -44,7 +44,6 @@ export type AllocationRow = readonly [
 /** Why nothing new arrives, and since when (RFC 3339). */
 export type StaleSince = Problem & { readonly since: string };
 
-/** Events of the stream, by name. */
 export interface StreamEvents {
   /** The first one. `from`: the socket, or the API server. `node`: of the daemon; "" of a cluster. */
   readonly hello: {

@@ -18,7 +18,6 @@ interface Effect {
 
 const TEXT = "text/plain; charset=UTF-8";
 
-/** 200 with a text or bytes of the guest's owner. */
 export function textAnswer(body: string | Buffer, contentType = TEXT): Answer {
   return answer(200, { "content-type": contentType }, body);
 }
@@ -32,7 +31,6 @@ export function jsonAnswer(value: unknown, contentType = "application/json"): An
   return textAnswer(JSON.stringify(value), contentType);
 }
 
-/** Any other status with one plain sentence. */
 export function sentence(status: number, text: string, headers: Record<string, string> = {}): Answer {
   return answer(status, { "content-type": TEXT, ...headers }, `${text}\n`);
 }

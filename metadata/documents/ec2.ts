@@ -16,7 +16,6 @@ const EC2_VERSIONS = [
   "2009-04-04",
 ] as const;
 
-/** A directory; leaves are what GET answers. */
 type Tree = ReadonlyMap<string, Node>;
 type Node = Tree | string | Buffer;
 
@@ -27,10 +26,7 @@ export function ec2Versions(): Answer {
   return listAnswer([...EC2_VERSIONS, "latest"]);
 }
 
-/**
- * GET of a path of the EC2 tree, version first. A directory lists its names, sorted, directories with a slash at the
- * end.
- */
+/** GET of the EC2 tree, version first. A directory lists its names, sorted, directories with a slash at the end. */
 export function ec2Answer(segments: readonly string[], instance: Instance): Answer {
   const [versionText, ...path] = segments;
   if (versionText === undefined) return ec2Versions();
@@ -66,10 +62,7 @@ function versionTree(instance: Instance, version: string): Tree {
   return tree;
 }
 
-/**
- * Leaves that Nova has in every version, and that guests' scripts read. Empty: there is no image or reservation to
- * name.
- */
+/** Leaves of Nova's every version that guests' scripts read. Empty: there is no image or reservation to name. */
 const EMPTY_LEAVES = ["ami-id", "ami-manifest-path", "reservation-id", "security-groups"];
 
 /** Of what else is not known there is no leaf. */

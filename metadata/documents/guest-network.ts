@@ -34,8 +34,7 @@ export interface GuestRoute {
 const MTU_MAX = 65_535;
 
 /**
- * The links that a guest can tell by their MAC. Left out: a link without MAC, with one that is none, or with one that
- * an earlier link has. cloud-init gives up the whole network configuration for a link that it cannot match.
+ * Links without a MAC of their own are left out: cloud-init gives up the whole network for one that it cannot match.
  */
 export function guestLinks(instance: Pick<Instance, "networks">): readonly GuestLink[] {
   const macs = new Set<string>();

@@ -4,17 +4,12 @@ import type { Address } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { NetworkDocument } from "./machine-template.ts";
 
-/**
- * Everything that is known of one VM and may be told to it. Plain data: gathered by the caller, afresh for each
- * request.
- */
+/** What is known of one VM and may be told to it. Plain data: gathered by the caller, afresh for each request. */
 export interface Instance {
   /**
-   * The firmware UUID, lower-case with hyphens, as the guest's SMBIOS shows it: cloud-init then trusts its cache on a
-   * reboot without network.
+   * The firmware UUID, lower-case, as SMBIOS shows it: cloud-init then trusts its cache on a reboot without network.
    */
   readonly uuid: string;
-  /** The VM's name, for display. */
   readonly name: string;
   readonly namespace: string;
   /** What the guest shall call itself: a label or a fully qualified name. */
@@ -33,7 +28,6 @@ export interface Instance {
   readonly vendorData: string | null;
   /** network_data.json as a Metal3DataTemplate says it; null: it follows from `networks`. */
   readonly networkDocument: NetworkDocument | null;
-  /** Free metadata of the tenant. */
   readonly meta: Readonly<Record<string, string>>;
   /** Which of several VMs that were made together, from 0. */
   readonly launchIndex: number;
@@ -52,7 +46,6 @@ export interface Instance {
  */
 type Addressing = "allocated" | "dhcp" | "unknown";
 
-/** One interface of the VM and what is known of its addresses. */
 export interface InstanceNetwork {
   /** The network's name, as its definition and claims have it. */
   readonly network: string;
@@ -90,10 +83,7 @@ export function firstIPv4(instance: Instance): Address | null {
   return null;
 }
 
-/**
- * Keys as guests get them: each on one line, under a name that fits a line of a listing and that no earlier key has.
- * Empty keys are left out.
- */
+/** Keys as guests get them: each on one line, under a name of its own that fits a line of a listing. No empty ones. */
 export function tidyKeys(keys: readonly PublicKey[]): readonly PublicKey[] {
   const names = new Set<string>();
   return keys

@@ -13,7 +13,6 @@ export type NetworkDocument = Readonly<Record<string, YamlValue>>;
 
 export type { Host, MachineObjects, MachineTemplateSpec, NamedObject, PoolReference, PoolResult };
 
-/** Everything that a template of machine data is rendered from. */
 export interface TemplateInputs extends MachineObjects {
   /** Of the data object, from 0. */
   readonly index: number;
@@ -48,8 +47,7 @@ export type RenderedValues =
 const DOCUMENT_BYTES_MAX = 1 << 20;
 
 /**
- * `spec` of a Metal3DataTemplate out of an API object: unknown fields are left out. `problem` names the field and what
- * is expected there; nothing may be rendered then.
+ * `spec` of a Metal3DataTemplate: unknown fields are left out. `problem` names the field and what is expected there.
  */
 export function readMachineTemplate(spec: unknown): MachineTemplateSpec | { readonly problem: string } {
   try {
@@ -59,10 +57,7 @@ export function readMachineTemplate(spec: unknown): MachineTemplateSpec | { read
   }
 }
 
-/**
- * The two documents of one machine, as the texts that its Secrets hold: YAML 1.1 in which every value of `metaData`
- * reads back as a string. The same inputs give the same bytes.
- */
+/** YAML 1.1 in which every value of `metaData` reads back as a string. The same inputs give the same bytes. */
 export function renderMachineTemplate(spec: MachineTemplateSpec, inputs: TemplateInputs): Rendered {
   const values = renderMachineValues(spec, inputs);
   if (values.kind === "failed") return values;
@@ -74,7 +69,6 @@ export function renderMachineTemplate(spec: MachineTemplateSpec, inputs: Templat
   }
 }
 
-/** The same as values, for who writes them in another form. */
 export function renderMachineValues(spec: MachineTemplateSpec, inputs: TemplateInputs): RenderedValues {
   try {
     const metaData = spec.metaData == null ? null : machineMetaData(spec.metaData, inputs);
@@ -85,10 +79,7 @@ export function renderMachineValues(spec: MachineTemplateSpec, inputs: TemplateI
   }
 }
 
-/**
- * Every pool that a template names, each once and in the order of the template: each is claimed once for a machine.
- * Without any object at hand, as when claims are released, pools that annotations name are left out.
- */
+/** Each pool of a template once, in its order. Without objects, as at a release, those of annotations are left out. */
 export function poolReferencesOf(
   spec: MachineTemplateSpec,
   objects: MachineObjects,

@@ -6,10 +6,7 @@ import { has, type OpenStackVersion } from "./openstack-versions.ts";
 /** Nova's name for the zone of a host that is in none. */
 const DEFAULT_ZONE = "nova";
 
-/**
- * meta_data.json of the OpenStack tree in one version, ready for JSON. `meta` and the keys are there only if the
- * instance has some, `random_seed` only with something to make it from.
- */
+/** `meta` and the keys are there only if the instance has some, `random_seed` only with something to make it from. */
 export function metaDataJson(
   instance: Instance,
   version: OpenStackVersion,
@@ -37,10 +34,7 @@ export function metaDataJson(
   };
 }
 
-/**
- * Longest key of a ConfigMap. In a guest, PyYAML gives up a whole document for one key of more than 1,024 characters,
- * escapes counted.
- */
+/** Longest key of a ConfigMap. PyYAML gives up a document for a key of more than 1,024 characters, escapes counted. */
 const META_KEY_CHARS_MAX = 253;
 
 /**

@@ -6,8 +6,7 @@ import type { Instance } from "./instance.ts";
 import type { NetworkDocument } from "./machine-template.ts";
 
 /**
- * cloud-init's network configuration version 2 (netplan's form): interfaces are found by MAC and keep their names.
- * null: there is no link to describe, and the guest's own default (DHCP) shall hold.
+ * cloud-init's version 2 (netplan's): interfaces are found by MAC. null: no link, so the guest's default (DHCP) holds.
  */
 export function networkConfig(instance: Instance): Record<string, unknown> | null {
   const links = guestLinks(instance);

@@ -14,7 +14,6 @@ export const OPENSTACK_VERSIONS = [
 
 export type OpenStackVersion = (typeof OPENSTACK_VERSIONS)[number];
 
-/** The version from which on there is such a thing. */
 const SINCE = {
   randomSeed: "2013-04-04",
   password: "2013-04-04",

@@ -8,13 +8,11 @@ import { has, OPENSTACK_VERSIONS, type OpenStackVersion, readVersion } from "./o
 import { passwordAnswer } from "./password.ts";
 
 interface OpenStackOptions {
-  /** Random bytes for `random_seed`, new at each call; null: there is none. */
   readonly seed: (() => Buffer) | null;
 }
 
 /**
- * GET below `/openstack`. `segments` come after it: none lists the versions, one lists a version's files. A file that
- * came with a later version is not there in an earlier one. Setting the password is for `passwordAnswer`.
+ * GET below `/openstack`, after which `segments` come. A file that came with a later version is not in an earlier one.
  */
 export function openStackAnswer(segments: readonly string[], instance: Instance, options: OpenStackOptions): Answer {
   const [versionText, name, ...rest] = segments;

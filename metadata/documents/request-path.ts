@@ -1,4 +1,3 @@
-/** The path a request asks for, or why there is none. */
 type RequestPath =
   | { readonly kind: "path"; readonly segments: readonly string[] }
   | { readonly kind: "bad"; readonly status: 400 | 414; readonly why: string };

@@ -40,8 +40,7 @@ const TOKEN_PATH = "latest/api/token";
 
 /**
  * The answer to any request whatsoever; never throws. Without instance (nobody, or more than one, is known at the
- * source) only the list of versions is answered, and 404 else, as by Nova. `nowMs` is wall-clock time: tokens end by
- * it.
+ * source) only the versions are listed, and 404 else, as by Nova. `nowMs`: of the wall clock, by which tokens end.
  */
 export function respond(
   request: MetadataRequest,

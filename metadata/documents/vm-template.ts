@@ -14,7 +14,6 @@ import {
 export interface TemplatedVm extends NamedObject {
   /** Its interfaces by their names in its specification. `mac`: "" where it is not known yet. */
   readonly nics: readonly { readonly name: string; readonly mac: string }[];
-  /** What is allocated to it. */
   readonly networks: readonly InstanceNetwork[];
 }
 
@@ -26,7 +25,6 @@ export interface VmTemplateInputs {
   readonly pools: ReadonlyMap<string, PoolResult>;
 }
 
-/** What a guest is told because of a template. */
 export interface VmDocuments {
   /** For `meta`; `{}`: the template has no metaData. */
   readonly meta: Readonly<Record<string, string>>;
@@ -53,16 +51,13 @@ export function renderVmTemplate(
   return { meta: metaData ?? {}, networkDocument: networkData };
 }
 
-/** The objects that a template can name. */
 export function objectsOfVm({ nics, networks, ...vm }: TemplatedVm): MachineObjects {
   const boot = networks.find(({ primary }) => primary) ?? networks[0];
   const bootMACAddress = boot?.mac ?? nics[0]?.mac ?? "";
   return { machine: vm, metal3Machine: vm, host: { ...vm, bootMACAddress, nics } };
 }
 
-/**
- * What a VM has on a network, as a pool's result. `family`: of that alone; null: of both, IPv4 first. null: nothing.
- */
+/** A VM's addresses on a network as a pool's result, of `family` or (null) of both, IPv4 first. null: it has none. */
 export function poolResultOf({ addresses, dns }: InstanceNetwork, family: Family | null = null): PoolResult | null {
   const dnsServers = dns.nameservers ?? [];
   const families = new Map<Family, PoolResult>();

@@ -1,8 +1,6 @@
 import { type Answer, sentence } from "../documents/answer.ts";
 
-/**
- * nova: a metadata service that Neutron's agent could stand before. service: pods of a tenant, which may answer freely.
- */
+/** nova: what Neutron's agent could stand before. service: pods of a tenant, which may answer freely. */
 export type BackendKind = "nova" | "service";
 
 /** How the request to a backend ended. `unreachable`: no connection; `late`: a connection, but no answer in time. */

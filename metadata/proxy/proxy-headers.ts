@@ -30,8 +30,7 @@ const CONDITIONS: ReadonlySet<string> = new Set([
 const HOST = "169.254.169.254";
 
 /**
- * Fresh ones, as Neutron's agents send them: of the client's headers none passes. Throws TypeError for a value that
- * none can carry.
+ * As Neutron's agents send them: none of the client's passes. Throws TypeError for a value that no header can carry.
  */
 export function novaHeaders(identity: SignedIdentity, secret: Buffer): Headers {
   return identityHeaders(identity, secret);

@@ -10,7 +10,6 @@ const NOVA_TREE = /^(openstack|ec2|latest|1\.0|\d{4}-\d{2}-\d{2})$/;
 /** Signs that mean the same in a path whether they are escaped or not (RFC 3986, 3.3). */
 const PLAIN_IN_SEGMENT = /%(?:21|24|26|27|28|29|2A|2B|2C|3A|3B|3D|40)/g;
 
-/** The request target for a backend, with query, or why there is none. */
 export type ProxyTarget =
   | { readonly kind: "path"; readonly path: string }
   | {

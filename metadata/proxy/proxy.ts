@@ -34,7 +34,6 @@ export interface ProxiedAnswer {
   readonly body: Buffer;
 }
 
-/** How a forwarded request ended, for the metrics. */
 export type ProxyOutcome = "passed" | "refused" | "no-endpoint" | Exclude<BackendResult["kind"], "status">;
 
 export interface ProxyOptions {

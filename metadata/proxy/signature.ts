@@ -2,7 +2,6 @@ import type { Buffer } from "node:buffer";
 import { createHmac } from "node:crypto";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
 
-/** The identity of the guest for a backend. */
 export interface SignedIdentity {
   readonly instanceId: string;
   readonly tenantId: string;
@@ -12,10 +11,7 @@ export interface SignedIdentity {
   readonly source: Address;
 }
 
-/**
- * The instance ID's signature for the header X-Instance-ID-Signature: HMAC-SHA256 under the shared secret, lower-case
- * hex, as Nova and Neutron compute it (`metadata_proxy_shared_secret`). It covers the ID alone.
- */
+/** Lower-case hex, of the ID alone, as Nova and Neutron compute it (`metadata_proxy_shared_secret`). */
 export function signInstanceId(secret: Buffer, instanceId: string): string {
   return createHmac("sha256", secret).update(instanceId, "utf8").digest("hex");
 }

@@ -18,7 +18,6 @@ import type { Backend, TenantSource } from "../tenant/tenant-source.ts";
 import type { GuestMemory, RememberedGuest, Seeds, TokenRules } from "./guest-memory.ts";
 import type { Origin } from "./read-request.ts";
 
-/** Everything that answers need, for any request. */
 export interface AnswerContext {
   readonly identities: IdentitySource;
   readonly tenants: TenantSource;
@@ -147,7 +146,6 @@ function recordedOn(network: string, { interfaces }: IdentityView): Address | nu
   return first === undefined ? null : parseInterfaceAddress(first.address).address;
 }
 
-/** For the log. */
 function describe({ subject, source, claimed }: Origin): Readonly<Record<string, string>> {
   return {
     subject: subjectText(subject),

@@ -5,10 +5,7 @@ import type { Answer } from "../documents/answer.ts";
 import type { TokenOptions } from "../documents/imds-tokens.ts";
 import type { Instance } from "../documents/instance.ts";
 
-/**
- * How long what was composed is used again, ms: a guest asks for several documents at once. It adds to the delay of a
- * change of content, and so is a small part of that.
- */
+/** A guest asks for several documents at once. This adds to the delay of a change, and so is a small part of that. */
 const USED_AGAIN_MS_MAX = 100;
 /** Of all that is remembered together, and of one answer. */
 const BYTES_MAX = 2 << 20;
@@ -48,8 +45,7 @@ export class GuestMemory {
 }
 
 /**
- * By the very object of the identity, which is another one after each answer of the identity's source: what was
- * composed for one guest is never found for another.
+ * By the object of the identity, new at each answer of its source: what was composed for one guest is never another's.
  */
 class MemoryPage {
   bytes = 0;

@@ -43,14 +43,11 @@ export class KeyRing {
         : this.#open("--nova-ca-file", novaCaFile, { isSecret: false, parse: parseCertificates });
   }
 
-  /** The newest first. */
   get keys(): readonly Buffer[] {
     return this.#keys.value;
   }
 
-  /**
-   * Without a file the empty one: as Nova and Neutron's agents take it where `metadata_proxy_shared_secret` is not set.
-   */
+  /** Without a file the empty one, as Nova takes it where `metadata_proxy_shared_secret` is not set. */
   get novaSecret(): Buffer {
     return this.#sharedSecret?.value ?? NO_SECRET;
   }
@@ -114,9 +111,7 @@ function isOpen(mode: number): boolean {
   return (mode & OTHERS_MAY_READ) !== 0;
 }
 
-/**
- * The secret that is shared with a backend: the file without the line breaks at its end. Throws Error for an empty one.
- */
+/** The file without the line breaks at its end. Throws Error for an empty one. */
 function parseSecret(content: Buffer): Buffer {
   let end = content.length;
   while (end > 0 && (content[end - 1] === 0x0a || content[end - 1] === 0x0d)) end--;
@@ -126,8 +121,7 @@ function parseSecret(content: Buffer): Buffer {
 }
 
 /**
- * Keys, one a line, in hexadecimal or base64; empty lines and those that start with # do not count. The first is used,
- * the others are still believed. Throws Error that names the line, never its content.
+ * One a line, hexadecimal or base64; # at its start: a comment. Throws Error that names the line, never its content.
  */
 export function parseKeys(content: Buffer): readonly Buffer[] {
   const keys = content

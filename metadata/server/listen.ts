@@ -6,10 +6,7 @@ const FLAG = "--metadata-socket";
 /** sd_listen_fds(3): the first descriptor that systemd hands over. */
 const ACTIVATION_FD = 3;
 
-/**
- * The descriptor of a socket that systemd listens on for us: it stays open while we restart, and requests of guests
- * wait in it meanwhile. null: there is none.
- */
+/** A socket that systemd listens on: guests' requests wait in it while we restart. null: there is none. */
 export function activationFd(env: Readonly<Record<string, string | undefined>>): number | null {
   return env.LISTEN_PID === String(process.pid) && env.LISTEN_FDS === "1" ? ACTIVATION_FD : null;
 }

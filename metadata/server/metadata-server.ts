@@ -42,10 +42,7 @@ export class MetadataServer {
   readonly #guests: Server;
   readonly #health: HealthServer;
 
-  /**
-   * `connect`: the way to the API server; default: over HTTP. Throws Error when a file or directory of the settings
-   * cannot be used.
-   */
+  /** `connect`: default over HTTP. Throws Error when a file or directory of the settings cannot be used. */
   static async create(settings: MetadataSettings, log: Log, clock: Clock, connect?: Connect): Promise<MetadataServer> {
     const ring = new KeyRing(settings, log, clock);
     const metrics = new ServerMetrics();

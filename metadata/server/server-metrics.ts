@@ -7,7 +7,6 @@ import { readTarget } from "../documents/request-path.ts";
 import type { ProxyOutcome } from "../proxy/proxy.ts";
 import type { Backend } from "../tenant/tenant-source.ts";
 
-/** What a request asked for. */
 export type RequestedTree = "openstack" | "ec2" | "nocloud" | "token" | "other" | "proxied";
 
 type OwnTree = Exclude<RequestedTree, "proxied">;
@@ -19,7 +18,6 @@ const NETWORKS_MAX = 1_000;
 const TREES_MAX = 500;
 const TREE_CHARS_MAX = 200;
 
-/** Everything `GET /metrics` of the metadata server shows. */
 export class ServerMetrics {
   /** Of the Kubernetes API, where there is one. */
   readonly lists = new ListMetrics();
@@ -62,7 +60,6 @@ export class ServerMetrics {
     this.#seconds.observe({ tree }, ms / 1_000);
   }
 
-  /** Which tree a request of ours asked for. */
   treeOf(target: string): OwnTree {
     const known = this.#trees.get(target);
     if (known !== undefined) return known;

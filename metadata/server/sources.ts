@@ -13,7 +13,6 @@ import type { TenantSource } from "../tenant/tenant-source.ts";
 import { listenForGroup } from "./listen.ts";
 import type { MetadataSettings } from "./settings.ts";
 
-/** Where answers come from. */
 export interface Sources {
   readonly identities: IdentitySource;
   readonly tenants: TenantSource;

@@ -42,10 +42,7 @@ export class CachedReads<V> {
     this.#options = options;
   }
 
-  /**
-   * What `get` answered less than three seconds ago, or `believedMs`, or before the API went away. Throws ApiAway for
-   * what was never read.
-   */
+  /** As it was `believedMs` ago at most, or before the API went away. Throws ApiAway for what was never read. */
   async read(key: string, get: (deadlineMs: number) => Promise<V>, believedMs = BELIEVED_MS): Promise<V> {
     const one = this.#recall(key);
     const nowMs = this.#options.clock.monotonicMs();

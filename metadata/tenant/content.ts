@@ -127,7 +127,6 @@ class ContentReader {
     return keys;
   }
 
-  /** The values of an object that are text, by key, sorted; only one if the reference names a key. */
   entries(part: ContentPart): [string, string][] {
     return (this.#values(part)?.values ?? []).flatMap(([key, bytes]): [string, string][] => {
       const text = this.text(part, bytes, ` (key ${key})`);

@@ -12,7 +12,6 @@ const COMPONENT = "holdfast-metadata";
 export interface KubeOptions {
   /** null: as a pod of the cluster. */
   readonly kubeconfig: string | null;
-  /** This node. */
   readonly node: string;
   readonly log: Pick<Log, "info" | "warn">;
   readonly clock: Clock;
@@ -23,16 +22,12 @@ export interface KubeOptions {
 
 export interface KubeTenants extends TenantSource {
   readonly events: Pick<EventWriter, "warn" | "inform">;
-  /** The Services that networks refer to. */
   readonly backends: KubeServiceBackends;
   start(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/**
- * What a cluster says of VMs and of backends, with a client of its own. Watches from `start` on, which does not wait
- * for the API; `stop` ends everything. Throws when the kubeconfig cannot be used.
- */
+/** With an API client of its own, for which `start` does not wait. Throws when the kubeconfig cannot be used. */
 export function createKubeTenantSource(options: KubeOptions): KubeTenants {
   const { kubeconfig, node, log, clock, secret, connect } = options;
   const api = connect(kubeconfig, clock);

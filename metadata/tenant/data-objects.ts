@@ -51,7 +51,6 @@ export class DataReader {
     return new DataObjects(this, place);
   }
 
-  /** Throws ApiAway. */
   read<T>(
     collection: string,
     { namespace, uid }: Place,
@@ -99,7 +98,6 @@ export class DataObjects {
     return this.#awaited(DATA_CLAIMS_PATH, name, projectDataClaim, usable);
   }
 
-  /** As `claim`. */
   data(name: string, usable: (data: MachineDataView) => boolean): Promise<ReadObject<MachineDataView>> {
     return this.#awaited(MACHINE_DATAS_PATH, name, projectMachineData, usable);
   }

@@ -79,9 +79,7 @@ function nameOf({ vm, pods, interfaces }: IdentityView): string {
   return vm?.name || pods[0]?.name || claim || pods[0]?.containerID.slice(0, SHORT_ID_CHARS) || NAME_DEFAULT;
 }
 
-/**
- * The interfaces of the VM in its order, as far as that is known, and after them those with addresses of ours alone.
- */
+/** The interfaces of the VM in its order, as far as it is known, and after them those with addresses of ours alone. */
 export function networksOf(
   interfaces: readonly IdentityInterface[],
   links: readonly TenantLink[],
@@ -111,10 +109,7 @@ export function networksOf(
     );
 }
 
-/**
- * The VM's interfaces on networks of others. Where it is not known which of its interfaces an address of ours is on,
- * only the one on the pod network is certainly none of these.
- */
+/** Those on networks of others. While it is unclear which one has an address of ours, only that on the pod network. */
 function foreignLinks(matched: readonly Matched[], links: readonly TenantLink[]): readonly TenantLink[] {
   const isClear = matched.every(({ link }) => link !== null);
   return links.filter((link) => !matched.some((one) => one.link === link) && (isClear || link.primary));
@@ -139,10 +134,7 @@ interface Matched {
   readonly link: TenantLink | null;
 }
 
-/**
- * Each interface with its link, if the VM's owner describes it: by its name in the pod, else by its MAC, else as the
- * only one left of its network.
- */
+/** Each with its link, if the owner describes it: by its name in the pod, its MAC, or as the last of its network. */
 function matchLinks(interfaces: readonly IdentityInterface[], links: readonly TenantLink[]): readonly Matched[] {
   const byName = (of: IdentityInterface) =>
     links.find((link) => link.interface !== null && link.interface === of.interface) ?? null;
@@ -201,10 +193,7 @@ function addressOf({ address, gateway }: AnsweredAddress): readonly InstanceAddr
 const LABEL_CHARS_MAX = 63;
 const NAME_CHARS_MAX = 253;
 
-/**
- * A name that somebody chose for the guest, as it can be one: valid labels, joined with dots. null: nothing is left of
- * it.
- */
+/** A name that somebody chose, as a host name: valid labels, joined with dots. null: nothing is left of it. */
 export function validHostname(text: string): string | null {
   const labels = text
     .toLowerCase()
@@ -216,8 +205,7 @@ export function validHostname(text: string): string | null {
 }
 
 /**
- * An object's name as a host name. Only what stands before its first dot, as with KubeVirt: the rest is no domain that
- * anybody has. null: nothing is left of it.
+ * Only what stands before its first dot, as with KubeVirt: the rest is nobody's domain. null: nothing is left of it.
  */
 export function hostnameOfObject(name: string): string | null {
   return validLabel(name.split(".")[0]?.toLowerCase() ?? "") || null;

@@ -63,10 +63,7 @@ export interface KubeTenantOptions {
   readonly syncMsMax?: number;
 }
 
-/**
- * What Kubernetes and KubeVirt know of VMs, and what tenants let us serve. Two watches, however many namespaces and VMs
- * there are: of namespaces, and of this node's VMIs. All else is read by name when a guest asks.
- */
+/** Two watches, of namespaces and of this node's VMIs; all else is read by name when a guest asks. */
 export class KubeTenantSource implements TenantSource {
   readonly #options: KubeTenantOptions;
   readonly #namespaces: Reflector<NamespaceView>;
@@ -271,10 +268,7 @@ const NOTHING: TenantView = {
   password: null,
 };
 
-/**
- * A namespace that cannot be read has a tenant that no other can have: its bare name could be chosen to be another's
- * UID or tenant-id.
- */
+/** Of an unreadable namespace a tenant that no other can have: its bare name could be another's UID or tenant-id. */
 function projectIdOf(name: string, namespace: NamespaceView | null): string {
   if (namespace === null) return `namespace:${name}`;
   const { uid, tenantId } = namespace;

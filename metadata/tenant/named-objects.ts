@@ -33,13 +33,9 @@ interface NamedObjectsOptions {
   readonly firstReadMsMax?: number | undefined;
 }
 
-/** "forbidden": it may not be read. */
 type Found = TenantObject | "forbidden" | undefined;
 
-/**
- * Secrets and ConfigMaps that annotations name, each read by its name: there is no permission to list
- * them, so that a stolen token does not reveal objects that are not served.
- */
+/** Each read by its name: without a permission to list, a stolen token does not reveal objects that are not served. */
 export class NamedObjects {
   readonly #options: NamedObjectsOptions;
   readonly #reads: CachedReads<Found>;
@@ -50,10 +46,7 @@ export class NamedObjects {
     this.#reads = new CachedReads({ clock: api.clock, firstReadMsMax });
   }
 
-  /**
-   * The objects, as they were at most three seconds ago, or before the API went away. Throws ApiAway for one never
-   * read.
-   */
+  /** At most three seconds old, or from before the API went away. Throws ApiAway for one never read. */
   async read(place: Place, references: readonly ObjectReference[]): Promise<TenantObjects> {
     const all = new Map(references.map((one) => [tenantObjectKey(one.kind, one.name), one]));
     const found = new Map<string, Found>();
@@ -66,7 +59,6 @@ export class NamedObjects {
     return { find: (kind, name) => found.get(tenantObjectKey(kind, name)) };
   }
 
-  /** It is read again before it is used. */
   forget(place: Place, reference: ObjectReference): void {
     this.#reads.forget(keyOf(place, reference));
   }
@@ -83,7 +75,6 @@ export class NamedObjects {
   }
 }
 
-/** Of a place, an object. */
 function keyOf({ namespace, uid }: Place, { kind, name }: ObjectReference): string {
   return `${namespace} ${uid} ${tenantObjectKey(kind, name)}`;
 }

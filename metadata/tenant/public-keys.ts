@@ -1,7 +1,6 @@
 import { Buffer } from "node:buffer";
 import type { PublicKey } from "../documents/instance.ts";
 
-/** The public keys in an object, and what else is in it. */
 interface ReadKeys {
   readonly keys: readonly PublicKey[];
   /** The first value that is none, and why, without any of its text; null: all are. */
@@ -34,7 +33,6 @@ export function readPublicKeys(values: readonly [name: string, text: string | nu
   return { keys, problem };
 }
 
-/** The public keys of one value, each on its line. `wrong`: what is not right about it. */
 function readValue(text: string | null): {
   readonly lines: readonly string[];
   readonly wrong: string | null;

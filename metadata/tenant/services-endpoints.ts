@@ -25,7 +25,6 @@ interface SliceEndpoint {
   readonly pod: { readonly namespace: string; readonly name: string; readonly uid: string } | null;
 }
 
-/** One address and port of a Service on this node. */
 export interface LocalEndpoint {
   readonly address: string;
   readonly port: number;

@@ -24,7 +24,6 @@ export interface FollowerOptions {
   readonly log: Pick<Log, "info" | "warn">;
   readonly namespace: string;
   readonly name: string;
-  /** Called after each change of the Service or its endpoints. */
   readonly onChange: () => void;
 }
 

@@ -15,8 +15,7 @@ const REMEMBERED_MAX = 5_000;
 /** A pod that was refused may be about to be reported by its kubelet; it is looked at again after this, ms. */
 const REFUSED_MS = 2_000;
 /**
- * A pod's network may be made anew, and its former address be another's by now: a right one is looked at again after
- * this, ms.
+ * A pod's network may be made anew, and its address be another's then: a right one is looked at again after this, ms.
  */
 const RIGHT_MS = 30_000;
 const DEADLINE_MS = 3_000;
@@ -66,7 +65,6 @@ export class EndpointPods {
     return known && ageMs < REFUSED_MS ? known : this.#ask(key, address, pod);
   }
 
-  /** Whoever asks while an answer is awaited gets the same. */
   #ask(key: string, address: string, pod: PodName): Promise<PodVerdict> {
     return this.#asking.run(() => this.#read(key, address, pod), key);
   }

@@ -28,7 +28,6 @@ export const NAD_KIND = "NetworkAttachmentDefinition";
 /** The reference of a network, and the object that makes it. */
 export interface NetworkReference {
   readonly reference: Exclude<ServiceReference, { kind: "none" }>;
-  /** For events. */
   readonly by: EventObject;
   /** The (Cluster)UserDefinedNetwork that it is; null: a NetworkAttachmentDefinition refers. */
   readonly udn: UdnView | null;
@@ -41,14 +40,10 @@ interface NadWithService extends NadView {
 export interface ServiceReferencesOptions {
   readonly api: KubeApi;
   readonly log: Pick<Log, "info" | "warn">;
-  /** Called after each change of networks. */
   readonly onChange?: () => void;
 }
 
-/**
- * Which networks refer to a Service: by their (Cluster)UserDefinedNetwork, or by the NetworkAttachmentDefinition of
- * ours that defines them.
- */
+/** By their (Cluster)UserDefinedNetwork, or by the NetworkAttachmentDefinition of ours that defines them. */
 export class ServiceReferences {
   readonly #udns: UdnWatch;
   readonly #nads: Reflector<NadWithService>;

@@ -39,16 +39,13 @@ export interface NetworkBackends {
   readonly ports: readonly PortBackends[];
 }
 
-/**
- * A port of a network's Service beside the one for port 80, as guests reach it: without anything that says who asks.
- */
+/** A port beside the one for port 80, as guests reach it: without anything that says who asks. */
 interface PortBackends {
   readonly port: number;
   /** Ready ones of this node, `10.244.0.7:5000`. */
   readonly endpoints: readonly string[];
 }
 
-/** The Service of a network, with those ports. */
 export interface NetworkPorts {
   /** `namespace/name` */
   readonly service: string;
@@ -76,7 +73,6 @@ export class KubeServiceBackends {
     this.#pods = new EndpointPods(options.api, options.node);
   }
 
-  /** Begins to watch; does not wait for the API. */
   start(): void {
     this.#references.start();
     this.#idleTimer = interval(this.#options.api.clock, IDLE_LOOK_MS, () => this.#stopIdle()).unref();
@@ -112,10 +108,7 @@ export class KubeServiceBackends {
     for (const changed of this.#watchers) changed();
   }
 
-  /**
-   * What the guests of a network reach at other ports than 80, through the node's listener. null: the network refers to
-   * no Service that can be used. Throws ApiAway while that is not known.
-   */
+  /** What guests reach at other ports than 80, by the node's listener. null: no usable Service. Throws ApiAway. */
   async portsOf(network: string): Promise<NetworkPorts | null> {
     const found = await this.#references.of(network);
     if (found === null || found.reference.kind === "wrong") return null;
@@ -142,8 +135,7 @@ export class KubeServiceBackends {
   }
 
   /**
-   * The ready endpoints of this node by their addresses on a network of OVN-Kubernetes, for a balancer on its switch.
-   * null: it is no such network, or refers to no Service. Throws ApiAway while that is not known.
+   * Ready endpoints here by their addresses on a network of OVN-Kubernetes. null: none, or no Service. Throws ApiAway.
    */
   async backendsOnNetwork(network: string): Promise<NetworkBackends | null> {
     const found = await this.#references.of(network);
@@ -256,9 +248,7 @@ export class KubeServiceBackends {
   }
 }
 
-/**
- * The IPv4 address that an endpoint's pod has on a primary network of OVN-Kubernetes, or why requests may not go there.
- */
+/** The IPv4 address of an endpoint's pod on its primary network, or why requests may not go there. */
 function addressOnNetwork(
   { address: known, pod }: LocalEndpoint,
   verdict: { readonly problem: string | null; readonly networks: readonly PodNetwork[] },

@@ -28,7 +28,6 @@ export interface TenantSource {
   keepPassword(identity: IdentityView, password: Buffer): Promise<"kept" | "taken" | "refused">;
 }
 
-/** Tenant and cluster data about a VM. */
 export interface TenantView {
   /** Lower-case; null: not known, so the identity's counts. */
   readonly firmwareUuid: string | null;

@@ -13,7 +13,6 @@ import { CachedReads } from "./cached-reads.ts";
 /** KubeVirt's label of a running VMI. During a migration it names the source, until the target runs it. */
 const NODE_LABEL = "kubevirt.io/nodeName";
 
-/** What is known of a VM. */
 export interface VmObjects {
   readonly vmi: VmiView | null;
   readonly vm: VmView | null;
@@ -22,7 +21,6 @@ export interface VmObjects {
 export interface VmDirectoryOptions {
   readonly api: KubeApi;
   readonly log: Pick<Log, "info" | "warn">;
-  /** This node's name in Kubernetes. */
   readonly node: string;
   readonly timings?: Partial<ReflectorTimings>;
   /** Default 5 s. */
@@ -58,7 +56,6 @@ export class VmDirectory {
     this.#readVms = new CachedReads({ clock: api.clock, firstReadMsMax });
   }
 
-  /** Begins to watch; does not wait for the API. */
   start(): void {
     this.#vmis.start();
   }
@@ -98,8 +95,7 @@ export class VmDirectory {
   }
 
   /**
-   * null: there is none, or it is another one of the name. Throws ApiAway when it may not be read: a guest that boots
-   * without the user-data which it names would never ask again.
+   * null: none, or another of its name. Throws ApiAway when it may not be read: a guest asks for user-data only once.
    */
   async #get<T>(
     path: string,

@@ -7,8 +7,7 @@ import { networksOf } from "./instance-of.ts";
 import type { TenantLink } from "./tenant-source.ts";
 
 /**
- * The VM's interfaces, with their names in the pod as far as what is allocated there confirms them. Primary is the one
- * on the cluster's own network, where the VM has one there.
+ * With their names in the pod as far as what is allocated confirms them. Primary: the one on the cluster's own network.
  */
 export function linksOf(vmi: VmiView, identity: IdentityView): readonly TenantLink[] {
   const attached = new Map(identity.interfaces.map((one) => [one.interface, one.network]));
@@ -38,9 +37,7 @@ const REMEDIES = {
     "which of the VM's interfaces has which address is not known, so the guest is not told of it; set macAddress in the VM",
 } as const;
 
-/**
- * Which of a VM's interfaces its guest cannot configure from what it is told, and what to do, for an event; null: none.
- */
+/** Interfaces that the guest cannot configure from what it is told, and what to do, for an event; null: none. */
 export function describeUnconfigured(
   interfaces: readonly IdentityInterface[],
   links: readonly TenantLink[],

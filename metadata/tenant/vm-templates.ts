@@ -16,7 +16,6 @@ import { networksOf } from "./instance-of.ts";
 import type { TenantLink } from "./tenant-source.ts";
 import type { VmObjects } from "./vm-directory.ts";
 
-/** A VM whose annotation names a template. */
 export interface TemplateRequest {
   readonly template: string;
   readonly identity: IdentityView;
@@ -30,7 +29,6 @@ interface Problem {
   readonly problem: string;
 }
 
-/** What the documents of a VM were rendered from, and they. */
 interface Rendering extends VmObjects {
   readonly edition: TemplateEdition;
   readonly index: number;
@@ -38,7 +36,6 @@ interface Rendering extends VmObjects {
   readonly interfaces: string;
   readonly of: TemplatedVm;
   readonly references: readonly PoolReference[] | Problem;
-  /** The last ones. */
   rendered: { readonly pools: string; readonly documents: VmDocuments | Problem } | null;
 }
 
@@ -57,10 +54,7 @@ const NAMED_MAX = 10;
 const MADE_BY = "holdfast controller --machine-data=own makes it";
 const COMPONENT = "add machines to the components of deploy/kustomization.yaml";
 
-/**
- * The documents of VMs whose annotation names a Metal3DataTemplate. What is rendered for a VM is kept until something
- * that it was rendered from changes.
- */
+/** What is rendered for a VM is kept until something that it was rendered from changes. */
 export class VmTemplates {
   /** By the UID of the VM. */
   readonly #renderings = new BoundedMap<string, Rendering>(RENDERED_MAX);
@@ -154,10 +148,7 @@ function render(rendering: Rendering, choices: ReadonlyMap<string, PoolChoice>):
   return rendering.rendered.documents;
 }
 
-/**
- * The interface that a pool's name means: on the network of that name, or of the NetworkAttachmentDefinition, or of the
- * AddressPool; else the interface of that name.
- */
+/** On the network, NetworkAttachmentDefinition or AddressPool of that name; else the interface of that name. */
 async function choose(
   name: string,
   { networks, namespace }: TemplatedVm,

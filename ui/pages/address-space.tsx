@@ -27,12 +27,10 @@ interface SpaceProps {
   readonly base: readonly Run[] | null;
 }
 
-/** Bits of the part that a tile is. */
 const TILE_PREFIX = 24;
 
 /**
- * A subnet as people picture it: a cell for each address, a tile for each /24, or what is held of more than anybody
- * could draw.
+ * As people picture it: a cell for each address, a tile for each /24, or what is held of more than anybody could draw.
  */
 export function AddressSpace(props: SpaceProps) {
   const picture = pictureOf(props.subnet);
@@ -188,7 +186,6 @@ function spaceColumns(network: string, subnet: Cidr): Column<Space>[] {
   ];
 }
 
-/** Whether a subnet can be shown address by address. */
 export function isSmall({ first, last }: Cidr): boolean {
   return last - first < BigInt(MAP_ADDRESSES_MAX);
 }

@@ -6,16 +6,12 @@ import { type Signal, signal, useSignal } from "./signal.ts";
 /** Whether the source answers: what failed is asked again once it does. */
 export const isConnected = signal(true);
 
-/** What became of a question to the admin API. */
 export type Answer<T> =
   | { readonly kind: "asking" }
   | { readonly kind: "answered"; readonly body: T }
   | { readonly kind: "failed"; readonly problem: Problem };
 
-/**
- * The answer of a GET of the admin API, asked again when the path or `again` changes; until then the last one stays.
- * null as path: nothing is asked.
- */
+/** Asked again when the path or `again` changes; until then the last answer stays. null as path: nothing is asked. */
 export function useAnswer<T>(path: string | null, again: unknown = null): Signal<Answer<T>> {
   const answers = useAnswers<T>(path === null ? null : [path], again);
   const answer = useSignal<Answer<T>>({ kind: "asking" });

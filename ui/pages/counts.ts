@@ -10,7 +10,6 @@ import { now } from "./parts.tsx";
 import { eachSliced, useSliced } from "./sliced.ts";
 import { vmOf } from "./words.ts";
 
-/** How the addresses of one range set are divided. */
 export interface RangeCounts {
   readonly range: RangeView;
   readonly subnets: readonly Cidr[];
@@ -94,10 +93,7 @@ interface Counted {
 type CountsByNetwork = ReadonlyMap<string, NetworkCounts>;
 const NOTHING: CountsByNetwork = new Map();
 
-/**
- * How the networks' addresses are divided, counted in many short tasks: until they are through, the last counts stay. A
- * network that has not changed is not counted again, unless something of it cools down.
- */
+/** In short tasks; the last counts stay until then. Counted again is what has changed or still cools down. */
 export function useCounts(ledger: Ledger, networks: readonly NetworkWithClaims[]): CountsByNetwork {
   const known = useRef(new Map<string, Counted>());
   const version = ledger.version.value;

@@ -63,7 +63,6 @@ function shownState(entry: Entry) {
   return found === "free" ? "cooling" : found;
 }
 
-/** Links to where something runs; a dash where nothing does. */
 export function NodeLinks({ uses }: { uses: readonly UseRow[] }) {
   if (uses.length === 0) return <>–</>;
   return (

@@ -51,7 +51,6 @@ export function without(runs: readonly Run[], taken: readonly bigint[]): Run[] {
   return left;
 }
 
-/** The parts of the runs that are in a subnet. */
 export function within(runs: readonly Run[], subnet: Cidr): Run[] {
   return runs
     .filter(({ family, first, last }) => family === subnet.family && first <= subnet.last && last >= subnet.first)

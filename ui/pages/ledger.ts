@@ -48,7 +48,6 @@ export class Ledger {
     return this.#byNetwork.get(network) ?? new Map();
   }
 
-  /** Counts up with each change of a network's allocations. */
   versionOf(network: string): number {
     return this.#versions.get(network) ?? 0;
   }
@@ -185,10 +184,7 @@ function report(ledger: Ledger, problem: Problem): void {
     ledger.problem.value = { ...problem, since: new Date().toISOString() };
 }
 
-/**
- * Each event in a task of its own, so that the page can be used in between; a timer would wait, in the background for
- * long.
- */
+/** A task for each event, so that the page can be used in between; a timer would wait, in the background for long. */
 function nextTask(): Promise<void> {
   return new Promise((resolve) => {
     const { port1, port2 } = new MessageChannel();

@@ -206,7 +206,6 @@ function Subnet({ network, range, subnet, isPart, ledger, base }: SubnetProps) {
   );
 }
 
-/** How full a range set is, in numbers too. */
 function Filling({ range }: { range: RangeCounts }) {
   const { counts, subnets } = range;
   const full = fullness(range);

@@ -58,7 +58,6 @@ export function Time({ time }: { time: string | null }) {
   );
 }
 
-/** A state, by colour, pattern and word. */
 export function Mark({ state, label }: { state: AddressState; label?: string }) {
   const swatch = STATE_SWATCHES[state];
   return (
@@ -97,7 +96,6 @@ export function CopyButton({ text, label }: { text: () => string; label: string 
   );
 }
 
-/** A command to run in a terminal. */
 export function Command({ children }: { children: string }) {
   return (
     <span class="command">
@@ -115,7 +113,6 @@ export function Failed({ problem }: { problem: Problem }) {
   );
 }
 
-/** Names and values, one below the other. */
 export function Facts({ facts }: { facts: readonly (readonly [name: string, value: ComponentChildren])[] }) {
   return (
     <dl class="facts">

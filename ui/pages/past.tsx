@@ -12,7 +12,6 @@ const PERIODS_SHOWN = 200;
 
 type Periods = { readonly items: readonly PastPeriod[] };
 
-/** The question for an address's past. */
 export function pastPath(network: string, address: string): string {
   const query = new URLSearchParams({ address, network, limit: String(PERIODS_SHOWN) });
   return `/v1/history?${query}`;
@@ -37,7 +36,6 @@ interface PastProps {
   readonly present?: TimePeriod | null;
 }
 
-/** Periods as a time line, and as a list. */
 export function Past({ answer, label, isNode, usesOnly = false, present = null }: PastProps) {
   if (answer.kind === "asking") return <p class="progress">Asking …</p>;
   if (answer.kind === "failed") return <Failed problem={answer.problem} />;

@@ -23,10 +23,7 @@ export class Signal<T> {
 
 const frames = new Set<() => void>();
 
-/**
- * What all of the page depends on: the page is drawn again as a whole, which is little where lists show what is in
- * sight.
- */
+/** What all of the page depends on. It is drawn again as a whole: little, where lists show what is in sight. */
 export function signal<T>(value: T): Signal<T> {
   return new Signal(value, () => {
     for (const draw of frames) draw();

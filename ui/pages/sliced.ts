@@ -5,8 +5,7 @@ import { useSignal } from "./signal.ts";
 export const ROWS_OF_SLICE = 4_000;
 
 /**
- * What a generator returns, run in short tasks: it yields where the reader may have his turn. Started again when
- * `changes` do; the last result stays until then, and is null before the first.
+ * A generator run in short tasks, again when `changes` do; until then the last result stays. null: there is none yet.
  */
 export function useSliced<T>(start: () => Generator<void, T>, changes: readonly unknown[]): T | null {
   const result = useSignal<T | null>(null);
@@ -34,7 +33,6 @@ export function* eachSliced<T>(all: Iterable<T>, handle: (one: T) => void): Gene
   }
 }
 
-/** Those that match, in their order. */
 export function* filterSliced<T>(all: Iterable<T>, matches: (one: T) => boolean): Generator<void, T[]> {
   const found: T[] = [];
   yield* eachSliced(all, (one) => {

@@ -1,4 +1,3 @@
-/** When one address of the network was held. */
 export interface HeldPeriod {
   /** null: before anything that is recorded. */
   readonly fromMs: number | null;
@@ -17,7 +16,6 @@ const OBSERVED_MIN_MS = HOUR_MS;
  * were not over 24 hours ago. null: it does not grow, or less than an hour of it is known.
  */
 export function fullInMs(network: {
-  /** Held now. */
   readonly held: number;
   readonly free: bigint;
   readonly periods: readonly HeldPeriod[];

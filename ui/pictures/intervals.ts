@@ -11,10 +11,7 @@ export interface Interval {
 /** Fewer free addresses between two holders are not worth a row of their own. */
 export const GAP_SHOWN_MIN = 16n;
 
-/**
- * Divides a subnet of any size into intervals that hold something and the free space before, between and after them.
- * They cover the subnet exactly, in order. `held` is sorted; values outside the subnet are ignored.
- */
+/** Covers the subnet exactly, in order, whatever its size. `held` is sorted; values outside the subnet are ignored. */
 export function intervalRows(
   subnet: { readonly first: bigint; readonly last: bigint },
   held: readonly bigint[],

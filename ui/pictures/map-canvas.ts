@@ -15,10 +15,7 @@ const PATTERN_CELL_MIN_PX = 8;
 /** Three digits have room from here on. */
 const NUMBER_CELL_MIN_PX = 22;
 
-/**
- * Draws all cells, one state after the other: 65,536 of them take a few milliseconds, because a canvas is slow to
- * change its colour and quick to fill rectangles.
- */
+/** One state after the other, 65,536 cells in a few ms: a canvas is slow to change its colour, and quick to fill. */
 export function drawMap(canvas: HTMLCanvasElement, layout: MapLayout, cells: MapCells, paint: MapPaint): void {
   const { columns, rows, pitch, gap, ratio } = layout;
   // Setting the size clears the canvas.

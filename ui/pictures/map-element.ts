@@ -27,8 +27,7 @@ const ROW_NAME_PX = 14;
 const INSTRUCTIONS = "arrow keys move, Enter opens";
 
 /**
- * `<address-map>`: one cell for each address or /24. `open` has the index of the cell that was clicked or entered;
- * `point` the one of the cell below the pointer or the cursor, -1 when there is none.
+ * `<address-map>`. `open`: the cell that was clicked or entered; `point`: that below the pointer or cursor, -1: none.
  */
 export class AddressMapElement extends HTMLElement {
   readonly #canvas = document.createElement("canvas");

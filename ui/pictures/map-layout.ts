@@ -46,10 +46,7 @@ export function cellBox(
   return { x, y: (row * pitch) / ratio, size: (pitch - gap) / ratio };
 }
 
-/**
- * Where a key moves the cursor: Home and End to the ends of the row, with Control to those of the map. null: the key
- * moves nothing.
- */
+/** Home and End: to the ends of the row, with Control to those of the map. null: the key moves nothing. */
 export function moveCursor(
   key: string,
   withControl: boolean,

@@ -16,7 +16,6 @@ export type AddressState = "in-use" | "idle" | "cooling" | "reserved" | "gateway
 /** Drawn over the colour, so that nobody needs the colour to tell states apart. The strokes are in shadow.ts. */
 export type Pattern = "solid" | "diagonal" | "dots" | "cross" | "rows" | "back-diagonal";
 
-/** How one kind of cell or segment looks. */
 export interface Swatch {
   /** For people: "in use". */
   readonly label: string;

@@ -25,10 +25,7 @@ export interface Tiles extends MapCells {
   readonly used: Uint16Array;
 }
 
-/**
- * One tile for each /24 of an IPv4 subnet of /8 to /24, in rows. `counts` has how many addresses of a tile are held, by
- * the tile's index; absent ones have none.
- */
+/** A tile for each /24 of an IPv4 subnet of /8 to /24, in rows. `counts`: held ones by the tile's index; absent: 0. */
 export function tilesOf(first: bigint, prefixLength: number, counts: ReadonlyMap<number, number>): Tiles {
   const bits = 32 - TILE_BITS - prefixLength;
   const size = 2 ** bits;
@@ -43,7 +40,6 @@ export function tilesOf(first: bigint, prefixLength: number, counts: ReadonlyMap
   return { kind: "tile", columns: 2 ** Math.ceil(bits / 2), values, first, used, numbers: used };
 }
 
-/** Counts addresses by tile, as `tilesOf` takes them. */
 export function countByTile(first: bigint, held: Iterable<bigint>): Map<number, number> {
   const counts = new Map<number, number>();
   for (const value of held) {
@@ -53,12 +49,10 @@ export function countByTile(first: bigint, held: Iterable<bigint>): Map<number, 
   return counts;
 }
 
-/** The tile that has an address. */
 export function tileIndex(first: bigint, value: bigint): number {
   return Math.floor(Number(value - first) / TILE_SIZE);
 }
 
-/** The first address of a tile. */
 export function tileFirst(first: bigint, index: number): bigint {
   return first + BigInt(index * TILE_SIZE);
 }

@@ -55,9 +55,8 @@ const WINDOW_MIN_MS = 2 * 60_000;
 const MARGIN = 0.05;
 
 /**
- * Periods as bars in a window of `widthPx` pixels. Lanes are in the order in which they begin; two that overlap in time
- * (a migration) overlap in x. Periods outside the window are left out. `utcOffsetMs`: how far the shown time is ahead
- * of UTC.
+ * Lanes are in the order in which they begin; two that overlap in time (a migration) overlap in x. Periods outside the
+ * window are left out. `utcOffsetMs`: how far the shown time is ahead of UTC.
  */
 export function timeLine(input: {
   readonly periods: readonly TimePeriod[];

@@ -3,7 +3,6 @@ import type { TemplateBond, TemplateEthernet, TemplateLinks, TemplateMac, Templa
 import { inPart, TemplateProblem } from "./template.ts";
 import type { YamlValue } from "./yaml-text.ts";
 
-/** One link as network_data.json has it. */
 export type MachineLink = Readonly<Record<string, YamlValue>>;
 
 /** Bytes; what the schema of the API fills in. */

@@ -16,10 +16,7 @@ interface Item {
   readonly key?: string;
 }
 
-/**
- * The metadata of one machine, text by key. A later list overwrites an earlier one, and `providerid` every user's.
- * Throws TemplateProblem that names the key.
- */
+/** A later list overwrites an earlier one, and `providerid` every user's. Throws TemplateProblem that names the key. */
 export function machineMetaData(template: TemplateMetaData, inputs: MetaDataInputs): Record<string, string> {
   const { index, namespace, pools } = inputs;
   const values = new Map<string, string>();

@@ -19,7 +19,6 @@ export interface NetworkInputs extends MachineObjects {
   readonly pools: PoolResults;
 }
 
-/** One network as network_data.json has it. */
 export interface MachineNetwork {
   readonly type: string;
   readonly id: string;

@@ -16,7 +16,6 @@ export interface PoolReference {
   readonly name: string;
 }
 
-/** What a pool gave one machine. */
 export interface PoolResult {
   readonly address: string;
   /** Prefix length; null: the pool has none. */
@@ -32,9 +31,8 @@ export type PoolResults = ReadonlyMap<string, PoolResult>;
 const IP_POOL = { apiGroup: "ipam.metal3.io", kind: "IPPool" } as const;
 
 /**
- * Every pool that a template names, each once, in the order in which they are first named. Throws TemplateProblem for
- * one name with two kinds, and for an annotation that names none. Without any object at hand annotations are passed
- * over.
+ * Each pool that a template names, in the order of their first mention; without any object at hand, none of
+ * annotations. Throws TemplateProblem for one name with two kinds, and for an annotation that names none.
  */
 export function poolsOfTemplate(spec: MachineTemplateSpec, objects: MachineObjects): PoolReference[] {
   const pools = new Map<string, PoolReference>();
@@ -127,7 +125,6 @@ export function networksIn(networks: TemplateNetworks | undefined): readonly Tem
   return [...ipv4, ...ipv6, ...ipv4DHCP, ...ipv6DHCP, ...ipv6SLAAC];
 }
 
-/** The routes of all networks. */
 export function routesIn(networks: TemplateNetworks | undefined): readonly TemplateRoute[] {
   return networksIn(networks).flatMap(({ routes = [] }) => routes);
 }

@@ -1,13 +1,11 @@
 import type { ComputedRange, MachineTemplateSpec, TemplateHostInterface, TemplateStaticNetwork } from "./template.ts";
 import { TemplateProblem } from "./template.ts";
 
-/** Longest value that a message repeats. */
 const SHOWN_CHARS_MAX = 80;
 
 /**
- * Reads `spec` of a template as it came from an API server, which may know other rules for it. Fields that are unknown
- * here are left out, null counts as absent. Throws TemplateProblem that names the field: another type than expected, or
- * what Metal3's own admission refuses.
+ * Fields unknown here are left out: an API server may know other rules. null counts as absent. Throws TemplateProblem
+ * that names the field: another type than expected, or what Metal3's own admission refuses.
  */
 export function readTemplate(spec: unknown): MachineTemplateSpec {
   const template = readShape(spec ?? {}, TEMPLATE_FIELDS, "spec") as MachineTemplateSpec;
@@ -219,5 +217,4 @@ const networkData: Shape = {
   services,
 };
 
-/** All fields of a template that are read. */
 const TEMPLATE_FIELDS: Shape = { metaData, networkData };

@@ -167,10 +167,7 @@ export interface TemplateServices {
   readonly dnsFromIPPool?: string;
 }
 
-/**
- * A template cannot be rendered for this machine, or is none. The message says why. `awaits`: what the machine still
- * lacks; null: the template, or an object or pool it names, has to change.
- */
+/** `awaits`: what the machine still lacks; null: the template, or an object or pool it names, has to change. */
 export class TemplateProblem extends Error {
   override readonly name = "TemplateProblem";
   readonly awaits: "inspection" | null;

@@ -1,4 +1,3 @@
-/** How a scalar is written; see `scalarStyle`. */
 export type ScalarStyle = "plain" | "single" | "double" | "literal";
 
 /** What readers of YAML 1.1 take as it stands. They, unlike those of 1.2, break lines at U+2028 and U+2029. */
@@ -42,7 +41,6 @@ export function insideQuotes(text: string, style: ScalarStyle): string {
   return style === "single" ? text.replaceAll(/'/g, "''") : text;
 }
 
-/** Of one code point. */
 function escaped(character: string): string {
   const short = SHORT_ESCAPES.get(character);
   if (short !== undefined) return short;
@@ -58,9 +56,7 @@ export function literalHeader(text: string): string {
   return text === "\n" || text.endsWith("\n\n") ? `|${indentation}+` : `|${indentation}`;
 }
 
-/**
- * A number of JSON in its shortest digits: with an exponent below 0.0001, and from a million on if it is no integer.
- */
+/** A number of JSON in its shortest digits: with an exponent below 0.0001, and from a million on if no integer. */
 export function numberText(value: number): string {
   if (Number.isInteger(value) && value >= -(2 ** 63) && value < 2 ** 64) return String(value);
   const [digits = "", exponentText = "0"] = value.toExponential().split("e");

@@ -1,13 +1,9 @@
-/** An event of a stream of server-sent events. */
 export interface StreamEvent {
   readonly event: string;
   readonly data: string;
 }
 
-/**
- * The whole events of a stream, in their order, whatever pieces it arrives in, until it ends or breaks. Comments are
- * none.
- */
+/** Whole events in their order, whatever pieces they arrive in, until the stream ends or breaks; comments are none. */
 export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<StreamEvent> {
   const decoder = new TextDecoder();
   const reader = body.getReader();

@@ -107,7 +107,6 @@ export class Ledger implements Following {
     for (const one of this.#listeners) one.alive();
   }
 
-  /** Hands on what has changed since it was last called. */
   flush(): void {
     if (this.#changes.size === 0) return;
     const changes = [...this.#changes.values()];

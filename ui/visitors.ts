@@ -1,7 +1,6 @@
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 
-/** Why a request is refused: status, and what the reader can do. */
 interface Refused {
   readonly status: 400 | 401 | 403 | 405;
   readonly message: string;

@@ -5,7 +5,6 @@ import { type Address, type Family, formatAddress, parseAddress } from "../../ip
 import { type Cidr, cidrContains, type InterfaceAddress, networkOf, parseCidr } from "../../ipam/space/cidr.ts";
 import type { Instance, InstanceNetwork } from "./instance.ts";
 
-/** One link as a guest can configure it, whatever the format it is then written in. */
 export interface GuestLink {
   readonly id: string;
   readonly network: string;

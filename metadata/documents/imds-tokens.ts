@@ -28,9 +28,8 @@ const TOKEN_BYTES = 1 + EXPIRY_BYTES + MAC_BYTES;
 const TOKEN_CHARS = Math.ceil((TOKEN_BYTES * 4) / 3);
 
 /**
- * PUT /latest/api/token. `ttl` is the header's value. A request that was forwarded to us by the guest is refused (403),
- * as Amazon does against open proxies in a guest; `clientForwarded` is about the header of the client itself, not about
- * that of our own listener.
+ * PUT /latest/api/token; `ttl` is the header's value. 403 where the guest itself forwards (`clientForwarded`: by the
+ * client's own header, not our listener's), as Amazon does against open proxies in a guest.
  */
 export function tokenAnswer(
   request: { readonly ttl: string | undefined; readonly clientForwarded: boolean },

@@ -40,10 +40,7 @@ export interface Instance {
   readonly password: { readonly stored: Buffer | null } | null;
 }
 
-/**
- * Who gives an interface its addresses. allocated: Holdfast, those that are listed. dhcp: a DHCP server, KubeVirt's own
- * on the pod network. unknown: somebody else, if anybody; no addresses are listed.
- */
+/** allocated: by Holdfast, as listed. dhcp: by a server, as on the pod network. unknown: by others; none listed. */
 type Addressing = "allocated" | "dhcp" | "unknown";
 
 export interface InstanceNetwork {

@@ -3,7 +3,6 @@ import { type Instance, tidyKeys } from "./instance.ts";
 import { guestMeta } from "./meta-data-json.ts";
 import { networkConfig, templateNetworkConfig } from "./network-config.ts";
 
-/** The four files of a NoCloud seed. */
 const FILES = ["meta-data", "network-config", "user-data", "vendor-data"] as const;
 
 /**
@@ -46,10 +45,7 @@ function metaData(instance: Instance): Record<string, unknown> {
   };
 }
 
-/**
- * A value as YAML, of which JSON is a part but for some characters: PyYAML, which reads it in the guest, refuses a text
- * with C1 controls or byte order marks in it and breaks lines at others, so these are escaped. Ends with a line break.
- */
+/** JSON but for characters that PyYAML, a guest's reader, refuses or breaks lines at. Ends with a line break. */
 export function yamlText(value: unknown): string {
   const json = JSON.stringify(value, null, 2);
   const escaped = json.replaceAll(

@@ -31,9 +31,8 @@ const HANDED_ON: ReadonlyMap<number, string> = new Map([
 ]);
 
 /**
- * What the guest gets for a backend's answer (Neutron's agent, `_proxy_request`): from Nova 200 passes, the statuses of
- * the table are handed on, and all others are 502, because there they mean a fault of the set-up. From a service every
- * final answer passes but redirections: they lead to where the guest cannot go.
+ * Nova's 200 passes, the statuses of the table are handed on, others are 502, a fault of the set-up (Neutron's agent,
+ * `_proxy_request`). From a service all final answers pass but redirections: guests cannot go where they lead.
  */
 export function judgeBackend(outcome: BackendOutcome, kind: BackendKind): BackendDecision {
   switch (outcome.kind) {

@@ -133,9 +133,8 @@ export class Seeds {
 type Rule = TokenOptions["tokens"];
 
 /**
- * Whether networks require tokens, according to their definitions. A definition may be deleted, or broken by an edit, a
- * moment before the listener is removed: until then its last valid content counts, so that a network keeps requiring
- * tokens.
+ * By the definitions of networks. One may be deleted, or broken by an edit, a moment before its listener is removed:
+ * until then its last valid content counts, so that a network keeps requiring tokens.
  */
 export class TokenRules {
   readonly #last = new Map<string, Rule>();

@@ -12,9 +12,8 @@ export function activationFd(env: Readonly<Record<string, string | undefined>>):
 }
 
 /**
- * Listens on a unix socket for one group (mode 0660) or, without, for its owner alone (0600); tells which. A socket
- * nobody serves is replaced. Throws Error for a served one, another kind of file, and for a group that was asked for
- * and cannot be set.
+ * Of one group (mode 0660) or, without, of its owner alone (0600); tells which. A socket nobody serves is replaced.
+ * Throws Error for a served one, another kind of file, and for a group that was asked for and cannot be set.
  */
 export async function listenForGroup(
   server: Server,

@@ -17,10 +17,7 @@ export function run(flags: Given): Promise<number> {
   );
 }
 
-/**
- * Collects garbage early instead of letting the heap grow: measured, 95 MB at the most instead of 140 after 40,000
- * requests, in the same time. Next to nothing is kept between requests, so there is little to go through.
- */
+/** Measured: 95 MB at most instead of 140 after 40,000 requests, in the same time. Little is kept between requests. */
 function keepHeapSmall(): void {
   setFlagsFromString("--semi-space-growth-factor=1");
   setFlagsFromString("--optimize-for-size");

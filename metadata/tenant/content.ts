@@ -30,7 +30,6 @@ export interface TenantContent {
   readonly template: string | null;
   /** Parts that are empty although they were requested. */
   readonly problems: readonly ContentProblem[];
-  /** Requested objects that may not be read. */
   readonly forbidden: readonly ContentReference[];
 }
 

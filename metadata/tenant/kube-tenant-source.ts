@@ -40,7 +40,6 @@ const CLUSTER_DOMAIN = "cluster.local";
 /** For a namespace that the watch does not have, ms. */
 const READ_MS_MAX = 3_000;
 
-/** Where networks have a Service of the tenant as their backend. */
 interface ServiceBackends {
   start(): void | Promise<void>;
   stop(): void | Promise<void>;

@@ -11,9 +11,8 @@ interface ReadKeys {
 const PRIVATE_KEY = "PRIVATE KEY";
 
 /**
- * Each value is a public key, or lines as in `authorized_keys`. A line that is no public key is left out, and of a
- * value with a private key in it every line: Secrets often have both halves of a key. A guest gets one key per name, so
- * each has its own.
+ * Each value is a public key, or lines as in `authorized_keys`. Other lines are left out, and all lines of a value with
+ * a private key: Secrets often have both halves. A guest gets one key per name, so each has its own.
  */
 export function readPublicKeys(values: readonly [name: string, text: string | null][]): ReadKeys {
   const taken = new Set(values.map(([name]) => name));

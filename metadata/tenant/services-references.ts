@@ -25,7 +25,6 @@ const OWNER_BELIEVED_MS = 10_000;
 const LEARN_SOON_MS = 20;
 export const NAD_KIND = "NetworkAttachmentDefinition";
 
-/** The reference of a network, and the object that makes it. */
 export interface NetworkReference {
   readonly reference: Exclude<ServiceReference, { kind: "none" }>;
   readonly by: EventObject;
@@ -142,10 +141,7 @@ export class ServiceReferences {
     for (const network of referring) if (!this.#owners.has(network)) await this.#learnOwner(network);
   }
 
-  /**
-   * Whose a network is, as recorded; null: it is not, or nothing here speaks of it. Throws ApiAway when that cannot be
-   * read and never was: anybody can write a reference for a network of the same name.
-   */
+  /** null: none recorded, or nothing here speaks of it. Throws ApiAway while unread: anybody can claim the name. */
   async #learnOwner(network: string): Promise<NetworkOwner | null> {
     if (this.#udnNamed(network) === null && this.#catalog.namespacesOf(network).length === 0) return null;
     const known = this.#owners.get(network);

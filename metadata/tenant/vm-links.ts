@@ -25,7 +25,6 @@ export function linksOf(vmi: VmiView, identity: IdentityView): readonly TenantLi
   });
 }
 
-/** Interfaces that a message names. */
 const NAMED_MAX = 5;
 const REMEDIES = {
   addresses:

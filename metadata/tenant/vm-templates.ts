@@ -39,16 +39,13 @@ interface Rendering extends VmObjects {
   rendered: { readonly pools: string; readonly documents: VmDocuments | Problem } | null;
 }
 
-/** A VM's interface for a pool of a template. */
 interface PoolChoice {
   readonly network: InstanceNetwork;
   /** null: of either family. */
   readonly family: Family | null;
 }
 
-/** VMs of a node whose documents are kept. */
 const RENDERED_MAX = 512;
-/** Networks that a message names. */
 const NAMED_MAX = 10;
 
 const MADE_BY = "holdfast controller --machine-data=own makes it";

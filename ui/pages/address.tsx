@@ -69,7 +69,6 @@ function OneAddress({ ledger, network, address }: AddressProps) {
   );
 }
 
-/** A cool-down or a reservation as a bar after the past. */
 function presentOf(entry: Entry | undefined, state: AddressState, definition: CooldownDefinition): TimePeriod | null {
   if (entry === undefined || (state !== "cooling" && state !== "reserved")) return null;
   const [, , , , , since, until] = entry.row;

@@ -21,7 +21,6 @@ export const NEARLY_FULL = 0.8;
 
 interface NetworkCounts {
   readonly ranges: readonly RangeCounts[];
-  /** Virtual machines with addresses. */
   readonly vms: number;
 }
 

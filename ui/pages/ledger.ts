@@ -16,7 +16,6 @@ export interface Entry {
   readonly plain: string;
   /** When it changed after everything had arrived, ms of performance.now(); 0: not since. */
   readonly changedMs: number;
-  /** Of the connection that it came over. */
   readonly connection: number;
 }
 

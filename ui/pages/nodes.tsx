@@ -93,7 +93,6 @@ export function NodePage({ ledger, name }: { ledger: Ledger; name: string }) {
   );
 }
 
-/** The daemon that is asked. */
 function Own() {
   const answer = useAnswer<NodeStatus>("/v1/status").value;
   if (answer.kind !== "answered") return <p class="progress">Asking …</p>;

@@ -7,7 +7,6 @@ import { linkTo } from "./place.ts";
 import { type Column, Table } from "./table.tsx";
 import { durationText, holderText, useText } from "./words.ts";
 
-/** Of the history, what one question brings. */
 const PERIODS_SHOWN = 200;
 
 type Periods = { readonly items: readonly PastPeriod[] };

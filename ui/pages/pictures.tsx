@@ -30,7 +30,6 @@ interface MapProps {
   readonly cells: MapCells;
   readonly label: string;
   readonly labelOf: (index: number) => string;
-  /** Of the row that begins with a cell. */
   readonly rowLabelOf: (index: number) => string;
   readonly changed: ReadonlySet<number>;
   readonly onOpen: (index: number) => void;

@@ -28,7 +28,6 @@ const COLUMNS_OF_LARGER = 32;
 /** The smallest and the largest IPv4 subnet drawn as tiles: 8 of them, and 65,536. */
 const TILES_PREFIX_MIN = 8;
 
-/** Which picture shows a subnet best. */
 export function pictureOf(subnet: {
   readonly family: Family;
   readonly prefixLength: number;

@@ -1,6 +1,8 @@
-import { ApiAway } from "../../kube/kube-api.ts";
+import type { ObjectReading } from "../../kube/answers.ts";
+import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { leanView, weightOf } from "../../kube/lean-view.ts";
-import type { Clock } from "../../platform/time.ts";
+import { ObjectClient } from "../../kube/object-client.ts";
+import { BoundedMap } from "../../platform/bounded-map.ts";
 
 /** How long a read object is cached, ms: with what the server composes of it, a change is told within three seconds. */
 const BELIEVED_MS = 2_900;
@@ -15,12 +17,6 @@ const REMEMBERED_MAX = 8_000;
 /** Of all values together, as `weightOf` counts them; likewise. */
 const REMEMBERED_BYTES_MAX = 16 << 20;
 
-export interface CachedReadsOptions {
-  readonly clock: Clock;
-  /** Default 5 s. */
-  readonly firstReadMsMax?: number | undefined;
-}
-
 interface CachedRead<V> {
   /** null: never read. */
   found: { readonly value: V; readonly bytes: number } | null;
@@ -33,23 +29,33 @@ interface CachedRead<V> {
 
 /** Answers of the API server about single objects, which requests of guests share. */
 export class CachedReads<V> {
-  readonly #options: CachedReadsOptions;
+  readonly #api: Pick<KubeApi, "send" | "clock">;
+  readonly #firstReadMsMax: number;
   /** In the order of their last use. */
-  readonly #cache = new Map<string, CachedRead<V>>();
-  #bytes = 0;
+  readonly #cache = new BoundedMap<string, CachedRead<V>>(REMEMBERED_MAX, {
+    sizeMax: REMEMBERED_BYTES_MAX,
+    sizeOf: ({ found }) => found?.bytes ?? 0,
+  });
 
-  constructor(options: CachedReadsOptions) {
-    this.#options = options;
+  constructor(api: Pick<KubeApi, "send" | "clock">, firstReadMsMax = FIRST_READ_MS_MAX) {
+    this.#api = api;
+    this.#firstReadMsMax = firstReadMsMax;
+  }
+
+  /** Of one object. What is remembered for one UID, of a VM or a namespace, is never answered for another. */
+  readObject(path: string, uid: string, judge: (reading: ObjectReading) => V, believedMs?: number): Promise<V> {
+    const get = async (deadlineMs: number) => judge(await new ObjectClient(this.#api, "add").get(path, deadlineMs));
+    return this.read(`${path} ${uid}`, get, believedMs);
   }
 
   /** As it was `believedMs` ago at most, or before the API went away. Throws ApiAway for what was never read. */
   async read(key: string, get: (deadlineMs: number) => Promise<V>, believedMs = BELIEVED_MS): Promise<V> {
     const one = this.#recall(key);
-    const nowMs = this.#options.clock.monotonicMs();
+    const nowMs = this.#api.clock.monotonicMs();
     const isKnown = one.found !== null;
     const isFresh = isKnown && (nowMs - one.readMs < believedMs || nowMs - one.failedMs < AWAY_MS);
     if (!isFresh) {
-      const forMs = isKnown ? READ_AGAIN_MS_MAX : (this.#options.firstReadMsMax ?? FIRST_READ_MS_MAX);
+      const forMs = isKnown ? READ_AGAIN_MS_MAX : this.#firstReadMsMax;
       one.reading ??= this.#refresh(key, one, () => get(nowMs + forMs)).finally(() => {
         one.reading = null;
       });
@@ -60,9 +66,8 @@ export class CachedReads<V> {
   }
 
   /** It is read again before it is used. */
-  forget(key: string): void {
-    this.#bytes -= this.#cache.get(key)?.found?.bytes ?? 0;
-    this.#cache.delete(key);
+  forgetObject(path: string, uid: string): void {
+    this.#cache.delete(`${path} ${uid}`);
   }
 
   #recall(key: string): CachedRead<V> {
@@ -73,9 +78,7 @@ export class CachedReads<V> {
       problem: null,
       reading: null,
     };
-    this.#cache.delete(key);
     this.#cache.set(key, one);
-    if (this.#cache.size > REMEMBERED_MAX) this.#dropOldest();
     return one;
   }
 
@@ -84,19 +87,14 @@ export class CachedReads<V> {
       const value = leanView(await get());
       const { bytes } = weightOf(value);
       // One that was forgotten or dropped meanwhile is for those who wait for it alone.
-      if (this.#cache.get(key) === one) this.#bytes += bytes - (one.found?.bytes ?? 0);
+      const isKept = this.#cache.get(key) === one && this.#cache.delete(key);
       one.found = { value, bytes };
-      one.readMs = this.#options.clock.monotonicMs();
-      while (this.#bytes > REMEMBERED_BYTES_MAX && this.#cache.size > 1) this.#dropOldest();
+      one.readMs = this.#api.clock.monotonicMs();
+      if (isKept) this.#cache.set(key, one);
     } catch (error) {
       if (!(error instanceof ApiAway)) throw error;
       one.problem = error;
-      one.failedMs = this.#options.clock.monotonicMs();
+      one.failedMs = this.#api.clock.monotonicMs();
     }
-  }
-
-  #dropOldest(): void {
-    const [oldest] = this.#cache.keys();
-    if (oldest !== undefined) this.forget(oldest);
   }
 }

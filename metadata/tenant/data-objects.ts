@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
+import type { ObjectReading } from "../../kube/answers.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { DATA_CLAIMS_PATH, DATA_TEMPLATES_PATH, MACHINE_DATAS_PATH } from "../../kube/metal3.ts";
-import { ObjectClient } from "../../kube/object-client.ts";
 import { ADDRESS_POOLS_PATH, namespacedPath } from "../../kube/objects.ts";
 import { type AddressPoolView, projectAddressPool } from "../../kube/views/address-pool-view.ts";
 import {
@@ -38,13 +38,11 @@ const TEMPLATES_REMEMBERED_MAX = 100;
 
 /** Machine data, each object read by its name when a guest's request needs it, and remembered for all namespaces. */
 export class DataReader {
-  readonly #objects: ObjectClient;
   readonly #reads: CachedReads<ReadObject<unknown>>;
   readonly #editions = new BoundedMap<string, TemplateEdition>(TEMPLATES_REMEMBERED_MAX);
 
   constructor(api: KubeApi, firstReadMsMax?: number) {
-    this.#objects = new ObjectClient(api, "add");
-    this.#reads = new CachedReads({ clock: api.clock, firstReadMsMax });
+    this.#reads = new CachedReads(api, firstReadMsMax);
   }
 
   of(place: Place): DataObjects {
@@ -59,15 +57,14 @@ export class DataReader {
     believedMs?: number,
   ): Promise<ReadObject<T>> {
     const path = namespacedPath(collection, namespace, name);
-    const get = async (deadlineMs: number): Promise<ReadObject<T>> => {
-      const reading = await this.#objects.get(path, deadlineMs);
+    const judge = (reading: ObjectReading): ReadObject<T> => {
       if (reading.kind === "present") return project(reading.object);
       if (reading.kind !== "refused") return reading.kind;
       const { status } = reading.answer;
       if (status === FORBIDDEN) return "forbidden";
       throw new ApiAway(`${path} cannot be read: ${status}`);
     };
-    return this.#reads.read(`${uid} ${path}`, get, believedMs) as Promise<ReadObject<T>>;
+    return this.#reads.readObject(path, uid, judge, believedMs) as Promise<ReadObject<T>>;
   }
 
   editionOf({ uid, resourceVersion, spec }: DataTemplateView): TemplateEdition {

@@ -91,7 +91,7 @@ export class KubeTenantSource implements TenantSource {
     });
     const { syncMsMax: firstReadMsMax } = options;
     this.#vms = new VmDirectory({ ...options, firstReadMsMax });
-    this.#objects = new NamedObjects({ api, firstReadMsMax });
+    this.#objects = new NamedObjects(api, firstReadMsMax);
     this.#data = new DataReader(api, firstReadMsMax);
     this.#zones = new NodeZones(api);
   }

@@ -1,5 +1,5 @@
+import type { ObjectReading } from "../../kube/answers.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
-import { ObjectClient } from "../../kube/object-client.ts";
 import { namespacedPath } from "../../kube/objects.ts";
 import type { ObjectKind } from "../../kube/views/content-annotations.ts";
 import {
@@ -27,23 +27,14 @@ export interface Place {
   readonly uid: string;
 }
 
-interface NamedObjectsOptions {
-  readonly api: KubeApi;
-  /** Default 5 s. */
-  readonly firstReadMsMax?: number | undefined;
-}
-
 type Found = TenantObject | "forbidden" | undefined;
 
 /** Each read by its name: without a permission to list, a stolen token does not reveal objects that are not served. */
 export class NamedObjects {
-  readonly #options: NamedObjectsOptions;
   readonly #reads: CachedReads<Found>;
 
-  constructor(options: NamedObjectsOptions) {
-    this.#options = options;
-    const { api, firstReadMsMax } = options;
-    this.#reads = new CachedReads({ clock: api.clock, firstReadMsMax });
+  constructor(api: KubeApi, firstReadMsMax?: number) {
+    this.#reads = new CachedReads(api, firstReadMsMax);
   }
 
   /** At most three seconds old, or from before the API went away. Throws ApiAway for one never read. */
@@ -52,33 +43,26 @@ export class NamedObjects {
     const found = new Map<string, Found>();
     await Promise.all(
       [...all].map(async ([key, reference]) => {
-        const get = (deadlineMs: number) => this.#get(place, reference, deadlineMs);
-        found.set(key, await this.#reads.read(keyOf(place, reference), get));
+        const judge = (read: ObjectReading) => foundIn(read, place, reference);
+        found.set(key, await this.#reads.readObject(pathOf(place, reference), place.uid, judge));
       }),
     );
     return { find: (kind, name) => found.get(tenantObjectKey(kind, name)) };
   }
 
   forget(place: Place, reference: ObjectReference): void {
-    this.#reads.forget(keyOf(place, reference));
-  }
-
-  async #get({ namespace }: Place, { kind, name }: ObjectReference, deadlineMs: number): Promise<Found> {
-    const { api } = this.#options;
-    const path = namespacedPath(pathOf(kind), namespace, name);
-    const read = await new ObjectClient(api, "add").get(path, deadlineMs);
-    if (read.kind === "present") return isServed(read.object) ? projectTenantObject(read.object, kind) : undefined;
-    if (read.kind === "absent") return undefined;
-    const { status } = read.answer;
-    if (status === FORBIDDEN) return "forbidden";
-    throw new ApiAway(`${kind} ${name} of namespace ${namespace} cannot be read: ${status}`);
+    this.#reads.forgetObject(pathOf(place, reference), place.uid);
   }
 }
 
-function keyOf({ namespace, uid }: Place, { kind, name }: ObjectReference): string {
-  return `${namespace} ${uid} ${tenantObjectKey(kind, name)}`;
+function foundIn(read: ObjectReading, { namespace }: Place, { kind, name }: ObjectReference): Found {
+  if (read.kind === "present") return isServed(read.object) ? projectTenantObject(read.object, kind) : undefined;
+  if (read.kind === "absent") return undefined;
+  const { status } = read.answer;
+  if (status === FORBIDDEN) return "forbidden";
+  throw new ApiAway(`${kind} ${name} of namespace ${namespace} cannot be read: ${status}`);
 }
 
-function pathOf(kind: ObjectKind): string {
-  return kind === "Secret" ? SECRETS_PATH : CONFIG_MAPS_PATH;
+function pathOf({ namespace }: Place, { kind, name }: ObjectReference): string {
+  return namespacedPath(kind === "Secret" ? SECRETS_PATH : CONFIG_MAPS_PATH, namespace, name);
 }

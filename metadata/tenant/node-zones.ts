@@ -2,8 +2,7 @@ import type { KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
 import { NODES_PATH, objectPath } from "../../kube/objects.ts";
 import { objectAt, readTexts } from "../../kube/views/object-metadata.ts";
-import { BoundedMap } from "../../platform/bounded-map.ts";
-import type { Clock } from "../../platform/time.ts";
+import { CachedReads } from "./cached-reads.ts";
 
 const ZONE_LABEL = "topology.kubernetes.io/zone";
 /** A node's zone is believed for so long, ms. */
@@ -12,31 +11,23 @@ const BELIEVED_MS = 10 * 60_000;
 const FAILED_MS = 60_000;
 /** A guest waits so long, ms, for its zone: it is served without one as well. */
 const DEADLINE_MS = 1_000;
-const NODES_REMEMBERED_MAX = 1_000;
 
 /** Zones of nodes, by their label: those of this node, and of the others between which VMs move. */
 export class NodeZones {
   readonly #objects: ObjectClient;
-  readonly #clock: Clock;
-  readonly #zones = new BoundedMap<string, { readonly zone: Promise<string | null>; untilMs: number }>(
-    NODES_REMEMBERED_MAX,
-  );
+  readonly #zones: CachedReads<string | null | undefined>;
 
   constructor(api: KubeApi) {
     this.#objects = new ObjectClient(api);
-    this.#clock = api.clock;
+    this.#zones = new CachedReads(api, DEADLINE_MS);
   }
 
   /** null: it has none, or it cannot be read. */
   async zoneOf(node: string): Promise<string | null> {
-    const nowMs = this.#clock.monotonicMs();
-    const known = this.#zones.get(node);
-    if (known !== undefined && nowMs < known.untilMs) return known.zone;
-    const read = this.#read(node, nowMs + DEADLINE_MS);
-    const entry = { zone: read.then((zone) => zone ?? null), untilMs: nowMs + BELIEVED_MS };
-    this.#zones.set(node, entry);
-    if ((await read) === undefined) entry.untilMs = nowMs + FAILED_MS;
-    return entry.zone;
+    const read = (believedMs: number) =>
+      this.#zones.read(node, (deadlineMs) => this.#read(node, deadlineMs), believedMs);
+    const zone = await read(BELIEVED_MS);
+    return (zone === undefined ? await read(FAILED_MS) : zone) ?? null;
   }
 
   async #read(node: string, deadlineMs: number): Promise<string | null | undefined> {

@@ -1,7 +1,6 @@
 import type { IdentityVm } from "../../identity/wire.ts";
-import { problemOf } from "../../kube/answers.ts";
+import { type ObjectReading, problemOf } from "../../kube/answers.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
-import { ObjectClient } from "../../kube/object-client.ts";
 import { labelSelector } from "../../kube/object-names.ts";
 import { namespacedPath } from "../../kube/objects.ts";
 import { Reflector, type ReflectorTimings } from "../../kube/reflector.ts";
@@ -34,13 +33,11 @@ export interface VmDirectoryOptions {
  * asks. Whatever is read counts for one UID alone, so that no guest gets another VM's content.
  */
 export class VmDirectory {
-  readonly #objects: ObjectClient;
   readonly #vmis: Reflector<VmiView>;
   readonly #readVmis: CachedReads<VmiView | null>;
   readonly #readVms: CachedReads<VmView | null>;
 
   constructor({ api, log, node, timings, firstReadMsMax }: VmDirectoryOptions) {
-    this.#objects = new ObjectClient(api, "add");
     this.#vmis = new Reflector<VmiView>({
       api,
       log,
@@ -52,8 +49,8 @@ export class VmDirectory {
       onDelete: () => {},
       ...(timings ? { timings } : {}),
     });
-    this.#readVmis = new CachedReads({ clock: api.clock, firstReadMsMax });
-    this.#readVms = new CachedReads({ clock: api.clock, firstReadMsMax });
+    this.#readVmis = new CachedReads(api, firstReadMsMax);
+    this.#readVms = new CachedReads(api, firstReadMsMax);
   }
 
   start(): void {
@@ -82,30 +79,25 @@ export class VmDirectory {
     const watched = this.#vmis.items.get(`${namespace}/${name}`);
     if (watched !== undefined && isIt(watched)) return watched;
     const path = namespacedPath(VMIS_PATH, namespace, name);
-    return this.#readVmis.read(`${path} ${vmiUid ?? `of ${uid}`}`, (deadlineMs) =>
-      this.#get(path, deadlineMs, projectVmi, isIt),
-    );
+    const judge = (read: ObjectReading) => objectIn(read, path, projectVmi, isIt);
+    return this.#readVmis.readObject(path, vmiUid ?? `of ${uid}`, judge);
   }
 
   #vm(namespace: string, name: string, uid: string): Promise<VmView | null> {
     const path = namespacedPath(VMS_PATH, namespace, name);
-    return this.#readVms.read(`${path} ${uid}`, (deadlineMs) =>
-      this.#get(path, deadlineMs, projectVm, (one) => one.uid === uid),
-    );
+    const judge = (read: ObjectReading) => objectIn(read, path, projectVm, (one) => one.uid === uid);
+    return this.#readVms.readObject(path, uid, judge);
   }
+}
 
-  /**
-   * null: none, or another of its name. Throws ApiAway when it may not be read: a guest asks for user-data only once.
-   */
-  async #get<T>(
-    path: string,
-    deadlineMs: number,
-    project: (object: unknown) => T,
-    isIt: (one: T) => boolean,
-  ): Promise<T | null> {
-    const read = await this.#objects.get(path, deadlineMs);
-    if (read.kind === "refused") throw new ApiAway(`GET ${path}: ${problemOf(read.answer)}`);
-    const found = read.kind === "present" ? project(read.object) : null;
-    return found !== null && isIt(found) ? found : null;
-  }
+/** null: none, or another of its name. Throws ApiAway when it may not be read: a guest asks for user-data only once. */
+function objectIn<T>(
+  read: ObjectReading,
+  path: string,
+  project: (object: unknown) => T,
+  isIt: (one: T) => boolean,
+): T | null {
+  if (read.kind === "refused") throw new ApiAway(`GET ${path}: ${problemOf(read.answer)}`);
+  const found = read.kind === "present" ? project(read.object) : null;
+  return found !== null && isIt(found) ? found : null;
 }

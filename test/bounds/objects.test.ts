@@ -90,7 +90,7 @@ describe("an IPAllocation", () => {
 
 test("what guests' requests read by name is remembered up to a size, however small its values are", async () => {
   const clock = systemClock;
-  const reads = new CachedReads<unknown>({ clock });
+  const reads = new CachedReads<unknown>({ clock, send: () => Promise.reject(new Error("nothing is sent")) });
   const text = objectWith("data", SHAPES.keys(OBJECT_BYTES_MAX, 1));
   for (let at = 0; at < 16; at += 1)
     await reads.read(`${at}`, async () => projectTenantObject(JSON.parse(text), "ConfigMap"));

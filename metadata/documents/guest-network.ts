@@ -32,9 +32,7 @@ export interface GuestRoute {
 
 const MTU_MAX = 65_535;
 
-/**
- * Links without a MAC of their own are left out: cloud-init gives up the whole network for one that it cannot match.
- */
+/** Links without a MAC of their own are left out: cloud-init gives up the whole network for one it cannot match. */
 export function guestLinks(instance: Pick<Instance, "networks">): readonly GuestLink[] {
   const macs = new Set<string>();
   const ids = new Set<string>();

@@ -6,9 +6,7 @@ import type { NetworkDocument } from "./machine-template.ts";
 
 /** What is known of one VM and may be told to it. Plain data: gathered by the caller, afresh for each request. */
 export interface Instance {
-  /**
-   * The firmware UUID, lower-case, as SMBIOS shows it: cloud-init then trusts its cache on a reboot without network.
-   */
+  /** The firmware UUID, lower-case, as in the SMBIOS: cloud-init then trusts its cache on a reboot without network. */
   readonly uuid: string;
   readonly name: string;
   readonly namespace: string;

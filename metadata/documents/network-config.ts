@@ -5,9 +5,7 @@ import { type GuestLink, guestLinks } from "./guest-network.ts";
 import type { Instance } from "./instance.ts";
 import type { NetworkDocument } from "./machine-template.ts";
 
-/**
- * cloud-init's version 2 (netplan's): interfaces are found by MAC. null: no link, so the guest's default (DHCP) holds.
- */
+/** cloud-init's version 2 (netplan's): interfaces are found by MAC. null: no link, the guest's default (DHCP) holds. */
 export function networkConfig(instance: Instance): Record<string, unknown> | null {
   const links = guestLinks(instance);
   if (links.length === 0) return null;

@@ -11,9 +11,7 @@ interface OpenStackOptions {
   readonly seed: (() => Buffer) | null;
 }
 
-/**
- * GET below `/openstack`, after which `segments` come. A file that came with a later version is not in an earlier one.
- */
+/** GET below `/openstack`, after which `segments` come. A file of a later version is not in an earlier one. */
 export function openStackAnswer(segments: readonly string[], instance: Instance, options: OpenStackOptions): Answer {
   const [versionText, name, ...rest] = segments;
   if (versionText === undefined) return listAnswer([...OPENSTACK_VERSIONS, "latest"]);

@@ -29,9 +29,7 @@ const CONDITIONS: ReadonlySet<string> = new Set([
 /** What every service is called by its guests. */
 const HOST = "169.254.169.254";
 
-/**
- * As Neutron's agents send them: none of the client's passes. Throws TypeError for a value that no header can carry.
- */
+/** As Neutron's agents send them: none of the client's passes. Throws TypeError for a value that none can carry. */
 export function novaHeaders(identity: SignedIdentity, secret: Buffer): Headers {
   return identityHeaders(identity, secret);
 }

@@ -44,9 +44,7 @@ export class GuestMemory {
   }
 }
 
-/**
- * By the object of the identity, new at each answer of its source: what was composed for one guest is never another's.
- */
+/** By the object of the identity, new at each answer of its source: what is composed for one is never another's. */
 class MemoryPage {
   bytes = 0;
   readonly #guests = new Map<IdentityView, RememberedGuest>();

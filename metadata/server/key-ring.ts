@@ -120,9 +120,7 @@ function parseSecret(content: Buffer): Buffer {
   return Buffer.from(content.subarray(0, end));
 }
 
-/**
- * One a line, hexadecimal or base64; # at its start: a comment. Throws Error that names the line, never its content.
- */
+/** One a line, hexadecimal or base64; # at its start: a comment. Throws Error: the line's number, never its content. */
 export function parseKeys(content: Buffer): readonly Buffer[] {
   const keys = content
     .toString("latin1")

@@ -204,9 +204,7 @@ export function validHostname(text: string): string | null {
   return labels.length === 0 ? null : labels.join(".");
 }
 
-/**
- * Only what stands before its first dot, as with KubeVirt: the rest is nobody's domain. null: nothing is left of it.
- */
+/** Only what stands before its first dot, as with KubeVirt: the rest is nobody's domain. null: nothing is left. */
 export function hostnameOfObject(name: string): string | null {
   return validLabel(name.split(".")[0]?.toLowerCase() ?? "") || null;
 }

@@ -14,9 +14,7 @@ import type { LocalEndpoint } from "./services-endpoints.ts";
 const REMEMBERED_MAX = 5_000;
 /** A pod that was refused may be about to be reported by its kubelet; it is looked at again after this, ms. */
 const REFUSED_MS = 2_000;
-/**
- * A pod's network may be made anew, and its address be another's then: a right one is looked at again after this, ms.
- */
+/** A pod's network may be made anew, and its address be another's: a right one is looked at again after this, ms. */
 const RIGHT_MS = 30_000;
 const DEADLINE_MS = 3_000;
 

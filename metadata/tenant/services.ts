@@ -134,9 +134,7 @@ export class KubeServiceBackends {
     if (found !== null) this.#warn(found, "MetadataServicePortsNotServed", `node ${this.#options.node}: ${problem}`);
   }
 
-  /**
-   * Ready endpoints here by their addresses on a network of OVN-Kubernetes. null: none, or no Service. Throws ApiAway.
-   */
+  /** Ready endpoints here by addresses on a network of OVN-Kubernetes. null: none, or no Service. Throws ApiAway. */
   async backendsOnNetwork(network: string): Promise<NetworkBackends | null> {
     const found = await this.#references.of(network);
     if (found?.udn === undefined || found.udn === null) return null;

@@ -6,9 +6,7 @@ import { guestLinks } from "../documents/guest-network.ts";
 import { networksOf } from "./instance-of.ts";
 import type { TenantLink } from "./tenant-source.ts";
 
-/**
- * With their names in the pod as far as what is allocated confirms them. Primary: the one on the cluster's own network.
- */
+/** With their names in the pod as far as what is allocated confirms them. Primary: on the cluster's own network. */
 export function linksOf(vmi: VmiView, identity: IdentityView): readonly TenantLink[] {
   const attached = new Map(identity.interfaces.map((one) => [one.interface, one.network]));
   const primary = vmi.interfaces.find(({ isDefault }) => isDefault);

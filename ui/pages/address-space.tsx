@@ -29,9 +29,7 @@ interface SpaceProps {
 
 const TILE_PREFIX = 24;
 
-/**
- * As people picture it: a cell for each address, a tile for each /24, or what is held of more than anybody could draw.
- */
+/** As people picture it: a cell for each address, a tile for each /24, or what is held of more than could be drawn. */
 export function AddressSpace(props: SpaceProps) {
   const picture = pictureOf(props.subnet);
   // Without the definition's free space nobody can tell what is free.

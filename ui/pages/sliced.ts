@@ -4,9 +4,7 @@ import { useSignal } from "./signal.ts";
 /** Rows handled in one task, of a few milliseconds. */
 export const ROWS_OF_SLICE = 4_000;
 
-/**
- * A generator run in short tasks, again when `changes` do; until then the last result stays. null: there is none yet.
- */
+/** A generator run in short tasks, again when `changes` do; the last result stays until then. null: none yet. */
 export function useSliced<T>(start: () => Generator<void, T>, changes: readonly unknown[]): T | null {
   const result = useSignal<T | null>(null);
   useEffect(() => {

@@ -3,7 +3,7 @@
  *
  *   route                         any request, to an answer
  *   instance, guest-network       what is known of a VM
- *   openstack, openstack-versions, meta-data-json, network-data, password   the OpenStack tree
+ *   openstack, openstack-versions, meta-data-json, network-data   the OpenStack tree
  *   ec2, imds-tokens              Amazon's tree and its tokens
  *   nocloud, network-config       cloud-init's own
  *   machine-template, machine/    what a Metal3DataTemplate says of one machine
@@ -16,8 +16,7 @@ import { ec2Answer, ec2Versions } from "./ec2.ts";
 import { TOKEN_HEADER, TOKEN_TTL_HEADER, type TokenOptions, tokenAnswer, tokenObjection } from "./imds-tokens.ts";
 import type { Instance } from "./instance.ts";
 import { noCloudAnswer } from "./nocloud.ts";
-import { isPasswordPath, openStackAnswer } from "./openstack.ts";
-import { passwordAnswer } from "./password.ts";
+import { isPasswordPath, openStackAnswer, passwordAnswer } from "./openstack.ts";
 import { readTarget } from "./request-path.ts";
 
 export interface MetadataRequest {

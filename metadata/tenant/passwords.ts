@@ -3,7 +3,7 @@ import { linkSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { ensureDirectory, readBounded, syncDirectory, writeDurably } from "../../platform/files.ts";
 import { type Clock, randomUuid } from "../../platform/time.ts";
-import { PASSWORD_BYTES_MAX } from "../documents/password.ts";
+import { PASSWORD_BYTES_MAX } from "../documents/openstack.ts";
 
 /** Guests' passwords as files, one for each instance; each is written once. */
 export class Passwords {

@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
 import { describe, expect, test } from "vitest";
-import { PASSWORD_BYTES_MAX } from "../../metadata/documents/password.ts";
+import { PASSWORD_BYTES_MAX } from "../../metadata/documents/openstack.ts";
 import { respond } from "../../metadata/documents/route.ts";
 import { BARE, get, instance, NOW_MS, OPTIONS, request } from "./instances.ts";
 

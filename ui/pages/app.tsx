@@ -9,8 +9,7 @@ import { NodePage, NodesPage } from "./nodes.tsx";
 import { now, Title } from "./parts.tsx";
 import { go, linkTo, place } from "./place.ts";
 import { SearchPage } from "./search.tsx";
-import { useSignals } from "./signal.ts";
-import { applyTheme, THEMES, theme } from "./theme.ts";
+import { signal, useSignals } from "./signal.ts";
 import { VmPage, VmsPage } from "./vms.tsx";
 import { durationText, timeText } from "./words.ts";
 
@@ -100,7 +99,7 @@ function TopBar({ ledger }: { ledger: Ledger }) {
         <span class="hidden">Colours</span>
         <select
           value={theme.value}
-          onChange={(event) => applyTheme((event.currentTarget as HTMLSelectElement).value as typeof theme.value)}
+          onChange={(event) => applyTheme((event.currentTarget as HTMLSelectElement).value as Theme)}
         >
           {THEMES.map((one) => (
             <option key={one} value={one}>
@@ -186,4 +185,28 @@ function sentence(text: string): string {
 function Waiting({ ledger }: { ledger: Ledger }) {
   if (ledger.problem.value !== null) return <p class="empty">Nothing has arrived yet.</p>;
   return <p class="empty">Reading …</p>;
+}
+
+/** By the system, or by hand. */
+const THEMES = ["system", "light", "dark"] as const;
+type Theme = (typeof THEMES)[number];
+
+const KEY = "holdfast-theme";
+
+function stored(): Theme {
+  const found = THEMES.find((one) => one === localStorage.getItem(KEY));
+  return found ?? "system";
+}
+
+const theme = signal<Theme>(stored());
+
+export function applyTheme(next: Theme = theme.value): void {
+  theme.value = next;
+  if (next === "system") {
+    localStorage.removeItem(KEY);
+    delete document.documentElement.dataset.theme;
+  } else {
+    localStorage.setItem(KEY, next);
+    document.documentElement.dataset.theme = next;
+  }
 }

@@ -1,20 +1,11 @@
 import type { AddWaiters } from "../claims/add-waiters.ts";
 import { RefusalError, refuse } from "../ipam/refusals.ts";
-import type { Clock, Timer } from "../platform/time.ts";
+import type { Clock } from "../platform/time.ts";
 import { StorageAway } from "../store/allocations.ts";
+import type { Unready } from "../store/readiness.ts";
 
-/** Why ADD cannot be served now. */
-export interface Unready {
-  readonly reason: string;
-  /**
-   * What becomes of it: it `passes` by itself, as after every start; it `stays` until somebody acts; or the daemon
-   * `ends`, and the next one serves what is asked.
-   */
-  readonly outlook: "passes" | "stays" | "ends";
-}
-
-/** How often the daemon's readiness is looked at while somebody waits for it, ms. */
-const LOOK_MS = 20;
+/** Pause, ms, before another attempt where the state was away and nothing is in the way any more. */
+const AGAIN_MS = 20;
 /** The key of everybody who waits for it. */
 const READINESS = "readiness";
 
@@ -33,14 +24,16 @@ export class ReadyGate {
   readonly #clock: Clock;
   readonly #waiting: AddWaiters;
   readonly #unready: () => Unready | null;
-  #look: Timer | null = null;
-  #count = 0;
-  #lastReason: string | null = null;
 
   constructor(clock: Clock, waiting: AddWaiters, unready: () => Unready | null) {
     this.#clock = clock;
     this.#waiting = waiting;
     this.#unready = unready;
+  }
+
+  /** What `unready` returns may be something else now. */
+  changed(): void {
+    this.#waiting.wake(READINESS);
   }
 
   /**
@@ -83,23 +76,8 @@ export class ReadyGate {
       const { reason } = unready ?? { reason: "the state database was away until now" };
       throw new RefusalError(refuse("NOT_READY", { reason }));
     }
-    this.#count += 1;
-    this.#lookSoon(unready);
-    const woken = await place.wait(leftMs);
-    this.#count -= 1;
+    const woken = await place.wait(unready === null ? Math.min(leftMs, AGAIN_MS) : leftMs);
     if (woken === "closed") throw new RefusalError(refuse("DAEMON_ENDING", {}));
     if (woken === "full") throw new RefusalError(refuse("TOO_MANY_WAITING", { count: this.#waiting.count }));
-  }
-
-  /** One look for all who wait. */
-  #lookSoon(unready: Unready | null): void {
-    if (this.#look !== null) return;
-    this.#lastReason = unready?.reason ?? null;
-    this.#look = this.#clock.timer(LOOK_MS, () => {
-      this.#look = null;
-      const now = this.#unready();
-      if (now === null || now.reason !== this.#lastReason) this.#waiting.wake(READINESS);
-      if (this.#count > 0) this.#lookSoon(now);
-    });
   }
 }

@@ -18,11 +18,13 @@ import { NetworkOwners } from "../networks/network-owners.ts";
 import { NodeConfigurations } from "../networks/node-configurations.ts";
 import type { Log } from "../platform/log.ts";
 import { sleep } from "../platform/time.ts";
+import { AGREEMENT } from "../store/cluster/agreement/agreement.ts";
 import type { Facts } from "../store/cluster/agreement/relations.ts";
 import { KubernetesStore } from "../store/cluster/cluster-store.ts";
 import { ClusterContinuity } from "../store/cluster/contact/cluster-continuity.ts";
 import { whyRecovering } from "../store/cluster/contact/recovery.ts";
 import type { NodeContext } from "../store/node-context.ts";
+import { CONTACT, type Need } from "../store/readiness.ts";
 import { ImportWaits } from "./import-waits.ts";
 import { OvnNetworks } from "./ovn-networks.ts";
 
@@ -64,6 +66,24 @@ export class ClusterNode {
   readonly imports: ImportWaits;
   readonly ovn: OvnNetworks;
   readonly node: string;
+  /** What it gives addresses with: see Readiness. From CONTACT on it is for the cluster's sake, and ends by itself. */
+  readonly needs: readonly Need[] = [
+    { name: "pods", whyNot: () => (this.#podWatch.synced ? null : "the pods of this node are not listed yet") },
+    {
+      name: "definitions",
+      whyNot: () =>
+        this.#nadWatch.synced || this.#nadWatch.missing ? null : "network attachment definitions are not listed yet",
+    },
+    { name: AGREEMENT, whyNot: () => this.store.agreement.pending },
+    { name: CONTACT, whyNot: () => this.contact.continuity.closed },
+    {
+      name: "recovery",
+      whyNot: () => {
+        const [network] = this.contact.continuity.recovering;
+        return network === undefined ? null : whyRecovering(network);
+      },
+    },
+  ];
   readonly #options: ClusterNodeOptions;
   readonly #log: Log;
   readonly #events: EventWriter;
@@ -178,23 +198,6 @@ export class ClusterNode {
       pods: () => this.#podWatch.items.values(),
       reported: (network, addresses) => this.store.picture.noteReported(network, addresses),
     });
-  }
-
-  /** Why nothing new can be allocated; null when it can. */
-  notReady(): string | null {
-    if (!this.#podWatch.synced) return "the pods of this node are not listed yet";
-    if (!this.#nadWatch.synced && !this.#nadWatch.missing) return "network attachment definitions are not listed yet";
-    return null;
-  }
-
-  /**
-   * Why a new owner gets no address now, of any network or of one, although ADD is served: for the cluster's sake.
-   * null: nothing speaks against it. It ends by itself.
-   */
-  whyNothingNew(): string | null {
-    const { closed, recovering } = this.contact.continuity;
-    const [network] = recovering;
-    return closed ?? (network === undefined ? null : whyRecovering(network));
   }
 
   /** Begins to list and watch; resolves when everything an ADD needs is known, or the node is stopped. */

@@ -5,7 +5,6 @@
  *   daemon              a node with its sockets; server: what is served at the main one
  *   node-core           the parts of a node, put together
  *   cluster-node        the parts that need the Kubernetes API
- *   readiness           why ADD cannot be served yet
  *   import-waits        nothing is given of a network before a controller has imported it
  *   private-directory      the rights of the state directory and the spool
  *   spool, witness      DELs and ends that nobody told, found out

@@ -2,7 +2,7 @@ import { NodeAdmin } from "../admin/node-admin.ts";
 import { AddWaiters } from "../claims/add-waiters.ts";
 import type { CniContext } from "../cni/context.ts";
 import { cniDel } from "../cni/del.ts";
-import { ReadyGate, type Unready } from "../cni/ready-gate.ts";
+import { ReadyGate } from "../cni/ready-gate.ts";
 import { AddConfigs } from "../cni/request.ts";
 import { CniService } from "../cni/route.ts";
 import { readClosedBridges } from "../guests/ports/closed-bridges.ts";
@@ -26,12 +26,12 @@ import { pathExistsForInit } from "../store/host-local/machine-paths.ts";
 import { isOfState } from "../store/journal/files/state-files.ts";
 import type { NodeContext } from "../store/node-context.ts";
 import type { NodeStore } from "../store/node-store.ts";
+import { CONTACT, Readiness, whyAway } from "../store/readiness.ts";
 import { SqliteStore } from "../store/standalone/standalone-store.ts";
 import { buildIdentityService } from "./build-identity.ts";
 import type { ClusterNode } from "./cluster-node.ts";
 import { ApiRequestMetrics, Metrics } from "./metrics.ts";
 import { checkPrivate, makePrivate, type PrivateDirectory } from "./private-directory.ts";
-import { whyUnbegun, whyUnready } from "./readiness.ts";
 import type { DaemonSettings } from "./settings.ts";
 import { Spool } from "./spool.ts";
 import { Witness } from "./witness.ts";
@@ -69,6 +69,7 @@ export class NodeCore {
   readonly #cluster: ClusterNode | null;
   /** null: without a cluster. */
   readonly #agreement: Agreement | null;
+  readonly #readiness: Readiness;
   readonly #spool: Spool;
   readonly #waiting: AddWaiters;
   readonly #witness: Witness;
@@ -134,6 +135,15 @@ export class NodeCore {
     const notReady = () => this.notReady();
     const whyNothingNew = () => this.whyNothingNew();
     this.#agreement = this.#cluster?.store.agreement ?? null;
+    this.#readiness = new Readiness([
+      { name: "process", whyNot: () => (this.#stopping ? { reason: "it is stopping", outlook: "ends" } : null) },
+      { name: "state", whyNot: () => whyAway(this.#store.status) },
+      { name: "spool", whyNot: () => (this.#drained ? null : "the spool is not drained yet") },
+      ...(this.#cluster?.needs ?? []),
+    ]);
+    this.#store.watchStatus(() => this.#readiness.changed());
+    const gate = new ReadyGate(clock, this.#waiting, () => this.#readiness.whyNot(CONTACT));
+    this.#readiness.watch(() => gate.changed());
     this.ports = new PortService({
       store: this.#store,
       clock,
@@ -154,7 +164,7 @@ export class NodeCore {
       store: this.#store,
       cluster: this.#cluster,
       waiting: this.#waiting,
-      gate: new ReadyGate(clock, this.#waiting, () => this.#unready()),
+      gate,
       log,
       warnings: new WarnOnce(log),
       machine,
@@ -235,14 +245,14 @@ export class NodeCore {
 
   /** After `open`, and with its sockets served: drains the spool; only after that is ADD served. */
   async begin(): Promise<void> {
-    this.#cluster?.start().catch((error: Error) => this.#log.error({ err: error }, "the cluster"));
+    const listed = () => this.#readiness.changed();
+    this.#cluster?.start().then(listed, (error: Error) => this.#log.error({ err: error }, "the cluster"));
     await this.#becomeReady();
     this.#spool.keepDraining();
     this.#every(this.#settings.witnessIntervalSeconds * 1_000, "witness", () => this.#witness.runPass());
     this.#agreement?.begin({
       intervalMs: this.#settings.reassertIntervalSeconds * 1_000,
-      mayBegin: () => whyUnbegun(this.#begun()) === null,
-      mayCompare: () => this.notReady() === null,
+      readiness: this.#readiness,
     });
     this.#store.watchAttachments((network) => network === null && this.#agreement?.reopened());
     const housekeeping = () => this.#store.housekeeping(this.#machine.bootTimeUs());
@@ -257,7 +267,7 @@ export class NodeCore {
 
   /** Why ADD cannot be served now; null when it can. */
   notReady(): string | null {
-    return this.#unready()?.reason ?? null;
+    return this.#readiness.whyNot(CONTACT)?.reason ?? null;
   }
 
   /**
@@ -265,25 +275,13 @@ export class NodeCore {
    * the API server is lost, what is held already is still answered.
    */
   whyNothingNew(): string | null {
-    return this.notReady() ?? this.#cluster?.whyNothingNew() ?? null;
-  }
-
-  #unready(): Unready | null {
-    return whyUnready({
-      ...this.#begun(),
-      unsettled: this.#agreement?.pending ?? null,
-      isStopping: this.#stopping,
-    });
-  }
-
-  #begun() {
-    const { status: store } = this.#store;
-    return { store, isDrained: this.#drained, unlisted: this.#cluster?.notReady() ?? null };
+    return this.#readiness.whyNot()?.reason ?? null;
   }
 
   /** Nothing new is begun; what waits is left to the next daemon. */
   halt(): void {
     this.#stopping = true;
+    this.#readiness.changed();
     for (const task of this.#tasks) void task.stop();
     this.#agreement?.halt();
     this.#waiting.close();
@@ -313,6 +311,7 @@ export class NodeCore {
       return;
     }
     this.#drained = true;
+    this.#readiness.changed();
     if (this.#cluster === null) this.#log.info("ready");
   }
 

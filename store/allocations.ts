@@ -5,6 +5,7 @@
  *              └───────────────────▲
  *   allocations                     the port; manifests: its types
  *   node-store, node-context        what a daemon needs from its store, and a store from its node
+ *   readiness                       what has to be there before a daemon serves
  *   refusal-of                      a part of both implementations
  *   journal/                        this node's SQLite
  *   standalone/, cluster/           the port over rows, and over IPAllocation objects

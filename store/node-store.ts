@@ -184,6 +184,8 @@ export interface ManifestWrites {
 
 interface StoreLifecycle {
   readonly status: StoreStatus;
+  /** Calls `changed` when `status` is another one; it must only take note. */
+  watchStatus(changed: () => void): void;
   open(): Promise<void>;
   close(): void | Promise<void>;
   rebuild(backup: string | null, replace: boolean): Promise<void>;

@@ -107,6 +107,10 @@ export abstract class JournalReader {
     this.directory.watchAttachments(changed);
   }
 
+  watchStatus(changed: () => void): void {
+    this.directory.statusChanged = changed;
+  }
+
   pluginMtu(network: string): number | null {
     const { ledger } = this.directory;
     const space = ledger.networks.get(network);

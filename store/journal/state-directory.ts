@@ -44,6 +44,7 @@ export class StateDirectory {
   readonly #journalOnly: boolean;
   readonly #ids = new RowIds();
   #status: StoreStatus = { kind: "opening" };
+  statusChanged = () => {};
   #ledger: Ledger | null = null;
   #file: OpenDatabase | null = null;
   #watch: FileWatch | null = null;
@@ -82,12 +83,13 @@ export class StateDirectory {
   }
 
   get status(): StoreStatus {
-    const displaced = this.#watch?.displaced ?? null;
-    if (displaced !== null) return { kind: "faulted", reason: displaced, isReopening: false };
-    const { whyFull } = this;
-    return this.#status.kind === "ready" && whyFull !== null
-      ? { kind: "faulted", reason: whyFull, isReopening: false }
-      : this.#status;
+    const reason = this.#watch?.displaced ?? (this.#status.kind === "ready" ? this.whyFull : null);
+    return reason === null ? this.#status : { kind: "faulted", reason, isReopening: false };
+  }
+
+  #become(status: StoreStatus): void {
+    this.#status = status;
+    this.statusChanged();
   }
 
   /**
@@ -103,13 +105,12 @@ export class StateDirectory {
       return this.#waitForRebuild(error);
     }
     try {
-      const { db } = file;
-      const ledger = new Ledger(db, this.#context, (network) => this.#touched.add(network), this.#ids);
+      const ledger = new Ledger(file.db, this.#context, (network) => this.#touched.add(network), this.#ids);
       if (this.#journalOnly && !isOfThisNode(ledger)) {
         this.#beginAnew(file);
         return this.open();
       }
-      const commits = new GroupCommit(db, this.#context, (fault) => this.#onFault(fault), {
+      const commits = new GroupCommit(file.db, this.#context, (fault) => this.#onFault(fault), {
         before: () => file.count(),
         after: () => this.#onCommit(file),
       });
@@ -122,7 +123,7 @@ export class StateDirectory {
       this.#watch = this.#watchOf(file);
       this.#commits = commits;
       this.relaxSync();
-      this.#status = { kind: "ready" };
+      this.#become({ kind: "ready" });
       for (const changed of this.#attachmentWatchers) changed(null);
     } catch (error) {
       this.#close(file);
@@ -137,17 +138,17 @@ export class StateDirectory {
       return this.open();
     }
     const reason = `${message}; ADD is refused until it is rebuilt: ${command}`;
-    this.#status = { kind: "rebuild-required", reason };
+    this.#become({ kind: "rebuild-required", reason });
     this.#log.error(reason);
     return undefined;
   }
 
   #watchOf(file: OpenDatabase): FileWatch {
     return new FileWatch(file, this.#context.clock, this.#log, {
+      displaced: () => this.statusChanged(),
       meddled: (why) => this.#reopenAfter(`${why}; the state database is compared with what was answered`),
       failed: (error, isDamage) => {
-        const { message } = error as Error;
-        if (!isDamage) return this.#reopenAfter(`the state database cannot be written: ${message}`);
+        if (!isDamage) return this.#reopenAfter(`the state database cannot be written: ${(error as Error).message}`);
         this.#ledger = this.#file = this.#watch = this.#commits = null;
         const aside = file.putAside(error as Error);
         void this.#reopen(() => this.#waitForRebuild(aside));
@@ -203,6 +204,7 @@ export class StateDirectory {
 
   tryRoom(): void {
     if (this.#status.kind !== "ready" || this.#reserve.kept || !this.#reserve.restore()) return;
+    this.statusChanged();
     this.#log.info("the disk has room again; ADD is served");
   }
 
@@ -226,7 +228,7 @@ export class StateDirectory {
       throw new RefusalError(refuse("REQUEST_INVALID", { key, value, remedy: this.#whyNotRebuilt() }));
     }
     rebuildFrom(this.path, backup, this.#options);
-    this.#status = { kind: "opening" };
+    this.#become({ kind: "opening" });
     if (!(await this.#reopen())) throw new StorageAway(this.#unavailable());
     await this.write((ledger) => noteRebuilt(ledger, backup));
   }
@@ -241,7 +243,7 @@ export class StateDirectory {
   async #replace(backup: string): Promise<void> {
     const { isComparable } = this;
     const copy = replacementOf(this.ledger, { directory: this.path, backup, isComparable });
-    this.#status = { kind: "opening" };
+    this.#become({ kind: "opening" });
     this.#forgetDatabase();
     const isOpen = await this.#reopen(() => {
       const kept = replaceSound(this.path, copy, this.#options);
@@ -254,7 +256,7 @@ export class StateDirectory {
 
   close(): void {
     this.#reopenTimer?.cancel();
-    this.#status = { kind: "closed" };
+    this.#become({ kind: "closed" });
     this.#forgetDatabase();
   }
 
@@ -289,7 +291,7 @@ export class StateDirectory {
 
   #reopenAfter(reason: string): void {
     this.#log.error(reason);
-    this.#status = { kind: "faulted", reason, isReopening: true };
+    this.#become({ kind: "faulted", reason, isReopening: true });
     this.#forgetDatabase();
     void this.#reopen();
   }
@@ -302,7 +304,7 @@ export class StateDirectory {
       return this.#status.kind === "ready";
     } catch (error) {
       if (this.#status.kind === "closed") return false;
-      this.#status = { kind: "faulted", reason: (error as Error).message, isReopening: false };
+      this.#become({ kind: "faulted", reason: (error as Error).message, isReopening: false });
       this.#log.error(`the state database cannot be reopened: ${(error as Error).message}; trying again`);
       this.#reopenTimer = this.#context.clock.timer(REOPEN_PAUSE_MS, () => void this.#reopen());
       return false;

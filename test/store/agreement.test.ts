@@ -7,6 +7,7 @@ import { ApiAway } from "../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH, type IPAllocation } from "../../kube/objects.ts";
 import { whyList } from "../../store/cluster/agreement/own-objects.ts";
 import { markUnproven } from "../../store/cluster/agreement/unproven.ts";
+import { Readiness } from "../../store/readiness.ts";
 import { PassingClock } from "../harness/passing-clock.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
 import { until } from "../harness/wait.ts";
@@ -24,12 +25,16 @@ async function begun(intervalMs: number) {
   const missing = vi.spyOn(continuity, "missing");
   await node.open({ continuity });
   const { agreement } = node.store;
-  const loop = { mayCompare: true };
-  const mayCompare = () => loop.mayCompare && agreement.pending === null;
-  agreement.begin({ intervalMs, mayBegin: () => true, mayCompare });
+  const loop = { whyNot: null as string | null };
+  const readiness = new Readiness([{ name: "state", whyNot: () => loop.whyNot }]);
+  agreement.begin({ intervalMs, readiness });
   await clock.passUntil(() => agreement.pending === null, "the start");
   await node.addPods("a", "b");
-  return { clock, node, agreement, continuity, loop, missing, lists: countLists(node) };
+  const become = (whyNot: string | null) => {
+    loop.whyNot = whyNot;
+    readiness.changed();
+  };
+  return { clock, node, agreement, continuity, become, missing, lists: countLists(node) };
 }
 
 /** How often the node lists what is labelled with its name; `before`: what each list waits for. */
@@ -133,9 +138,8 @@ test("a node with a new journal lists its objects at its start, and not at every
   await node.open();
   const lists = countLists(node);
   const { agreement } = node.store;
-  const mayCompare = () => agreement.pending === null;
-  agreement.begin({ intervalMs: FIVE_MINUTES_MS, mayBegin: () => true, mayCompare });
-  await clock.passUntil(mayCompare, "the start");
+  agreement.begin({ intervalMs: FIVE_MINUTES_MS, readiness: new Readiness([]) });
+  await clock.passUntil(() => agreement.pending === null, "the start");
   await pass(clock, 120);
   expect(node.journal).toEqual(["a", "b"]);
   expect(lists()).toBeLessThanOrEqual(2);
@@ -191,14 +195,14 @@ test("what the API server refuses to take back is tried again at each comparison
 });
 
 test("a list that comes due while the journal cannot be read comes again", async () => {
-  const { clock, node, agreement, loop, lists } = await begun(FIVE_MINUTES_MS);
-  loop.mayCompare = false;
+  const { clock, node, agreement, become, lists } = await begun(FIVE_MINUTES_MS);
+  become("it is opening");
   await node.journalDirectory.write(markUnproven);
   const { sql } = node.journalDirectory.ledger;
   const fault = vi.spyOn(sql.meta, "get").mockImplementation(() => {
     throw new Error("disk I/O error");
   });
-  loop.mayCompare = true;
+  become(null);
   agreement.lostTouch();
   await pass(clock, 20);
   expect(lists()).toBe(0);

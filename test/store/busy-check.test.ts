@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
+import { Readiness } from "../../store/readiness.ts";
 import { PassingClock } from "../harness/passing-clock.ts";
 import { StoreNode } from "./store-node.ts";
 import { detachWant } from "./subjects.ts";
@@ -35,10 +36,9 @@ test("what somebody has taken away of what runs here is put back when check find
   const node = new StoreNode(clock);
   await node.open();
   const { agreement } = node.store;
-  const mayCompare = () => agreement.pending === null;
   // However much time has to pass, nothing is compared because of the time.
-  agreement.begin({ intervalMs: 1e12, mayBegin: () => true, mayCompare });
-  await clock.passUntil(mayCompare, "the start");
+  agreement.begin({ intervalMs: 1e12, readiness: new Readiness([]) });
+  await clock.passUntil(() => agreement.pending === null, "the start");
   await node.addPods("a", "b");
   const before = node.bound;
   const [first] = node.allocations;

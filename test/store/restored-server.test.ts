@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { retained } from "../../allocations/allocation-object.ts";
 import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
 import { whyList } from "../../store/cluster/agreement/own-objects.ts";
+import { Readiness } from "../../store/readiness.ts";
 import { PassingClock } from "../harness/passing-clock.ts";
 import { steadyContinuity } from "../harness/steady-continuity.ts";
 import { until } from "../harness/wait.ts";
@@ -42,10 +43,9 @@ async function restored({ later = false, afterwards = false } = {}) {
   const noteCompared = (gap: number) => compared.push(gap);
   await node.open({ continuity: Object.assign(steadyContinuity(clock), { noteCompared }) });
   const { agreement } = node.store;
-  const mayCompare = () => agreement.pending === null;
   // However much time has to pass, nothing is compared because of the time.
-  agreement.begin({ intervalMs: 1e12, mayBegin: () => true, mayCompare });
-  await clock.passUntil(mayCompare, "the start");
+  agreement.begin({ intervalMs: 1e12, readiness: new Readiness([]) });
+  await clock.passUntil(() => agreement.pending === null, "the start");
   const ips = await node.addPods("ended", "running");
   let backup = structuredClone(node.allocations);
   await node.store.detach(detachWant("ended"));

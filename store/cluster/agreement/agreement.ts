@@ -6,6 +6,7 @@ import type { KubeApi } from "../../../kube/kube-api.ts";
 import { logFailure, PeriodicTask, type PeriodicTaskOptions } from "../../../platform/periodic-task.ts";
 import type { Clock } from "../../../platform/time.ts";
 import type { ClusterStoreLog } from "../../node-context.ts";
+import type { Readiness } from "../../readiness.ts";
 import type { AttachParts } from "../parts/attach-parts.ts";
 import { OtherNode, readNodeIdentity } from "../parts/node-identity.ts";
 import { type Extent, type HeldUses, judgeHeldUses } from "./held.ts";
@@ -15,8 +16,10 @@ import { judgeOwnObjects, type OwnObjects, whyList } from "./own-objects.ts";
 import { tellHeldUses, tellOwnObjects } from "./tell.ts";
 import { GapNote, markUnproven } from "./unproven.ts";
 
-/** How often to check at the start whether everything is listed, ms. */
-const SETTLE_INTERVAL_MS = 20;
+/** Its name among what an ADD needs: it begins when all before it is there. */
+export const AGREEMENT = "agreement";
+/** Pause before anything is retried, at least, ms. */
+const AGAIN_MS_MIN = 20;
 /** Pause before settling is retried, at most, ms: a kubelet that has just started reports within seconds. */
 const SETTLE_AGAIN_MS_MAX = 1_000;
 /**
@@ -53,13 +56,10 @@ export interface AgreementParts {
 }
 
 /** The daemon around it. */
-export interface Surroundings {
+interface Surroundings {
   /** How often it compares, ms. */
   readonly intervalMs: number;
-  /** The journal is open, the spool drained, and what is followed is listed. */
-  mayBegin(): boolean;
-  /** The daemon is ready. */
-  mayCompare(): boolean;
+  readonly readiness: Readiness;
 }
 
 /**
@@ -117,33 +117,44 @@ export class Agreement {
   /** Retries until it has settled: the API server may come up later. */
   begin(surroundings: Surroundings): void {
     this.#surroundings = surroundings;
+    const { intervalMs, readiness } = surroundings;
     const task = (
       what: string,
-      work: () => Promise<void>,
+      work: PeriodicTaskOptions["work"],
       how: Pick<PeriodicTaskOptions, "intervalMs" | "retryMs"> = {},
     ) => new PeriodicTask({ clock: this.#clock, work, onFailure: logFailure(this.#parts.log, what), ...how });
-    const { intervalMs } = surroundings;
-    this.#settling = task("settling", () => this.#settle(), { retryMs: SETTLE_AGAIN_MS_MAX });
-    this.#comparingAgain = task("comparing with the API", () => this.#compareAfterGap());
-    this.#listing = task("looking for what the API server has of this node", () => this.#list(), {
-      retryMs: LIST_AGAIN_MS,
+    const mayCompare = (signal: AbortSignal) => readiness.until(() => this.#mayCompare(), signal);
+    this.#settling = task("settling", (signal) => this.#settle(signal), { retryMs: SETTLE_AGAIN_MS_MAX });
+    this.#comparingAgain = task("comparing with the API", async (signal) => {
+      if (await mayCompare(signal)) await this.#compareAfterGap();
     });
-    const comparing = task("comparing with the API", () => this.#compareSometimes(), { intervalMs });
+    this.#listing = task(
+      "looking for what the API server has of this node",
+      async (signal) => {
+        if (await mayCompare(signal)) await this.#listNow();
+      },
+      { retryMs: LIST_AGAIN_MS },
+    );
+    const comparing = task("comparing with the API", () => this.#mayCompare() && this.#compare(), { intervalMs });
     this.#tasks = [this.#settling, this.#comparingAgain, this.#listing, comparing];
     for (const one of this.#tasks) one.start(intervalMs);
-    this.#settling.trigger(SETTLE_INTERVAL_MS);
+    this.#settling.trigger();
   }
 
   /** The database was reopened. If it was damaged, it is a new one, and is filled from the API first. */
   reopened(): void {
     if (!this.#settled || this.#whyList() !== "new journal") return;
     this.#settled = false;
-    this.#settling?.trigger(SETTLE_INTERVAL_MS);
+    this.#settling?.trigger();
   }
 
-  /** After a gap in contact: at once, whatever else is under way. */
+  /**
+   * After a gap in contact: at once, whatever else is under way; before settling after it, for the comparison that is
+   * part of it may have begun before the gap.
+   */
   lostTouch(): void {
-    void this.#compareAfterGap();
+    if (this.#mayCompare()) void this.#compareAfterGap();
+    else this.#comparingAgain?.trigger();
   }
 
   /** The API server certainly has an older state than before: that is known also after a restart in between. */
@@ -214,26 +225,28 @@ export class Agreement {
 
   /** Thousands of nodes fail together. */
   #atRandom(msMax: number): number {
-    return SETTLE_INTERVAL_MS + this.#clock.random() * (msMax - SETTLE_INTERVAL_MS);
+    return AGAIN_MS_MIN + this.#clock.random() * (msMax - AGAIN_MS_MIN);
   }
 
   #listSoon(): void {
-    if (this.#whyList() !== null) this.#listLater();
-  }
-
-  #listLater(): void {
+    if (this.#whyList() === null) return;
     const intervalMs = this.#surroundings?.intervalMs ?? LIST_WITHIN_MS;
     this.#listing?.trigger(this.#clock.random() * Math.min(LIST_WITHIN_MS, intervalMs));
   }
 
-  #mayCompare(): boolean {
-    return this.#surroundings?.mayCompare() === true;
+  #mayBegin(): boolean {
+    return this.#surroundings?.readiness.whyNot(AGREEMENT) === null;
   }
 
-  async #settle(): Promise<void> {
-    if (this.#settled) return;
+  #mayCompare(): boolean {
+    return this.#settled && this.#mayBegin();
+  }
+
+  async #settle(signal: AbortSignal): Promise<void> {
+    const { readiness } = this.#surroundings as Surroundings;
+    if (this.#settled || !(await readiness.until(() => this.#mayBegin(), signal))) return;
     const { log } = this.#parts;
-    let againMs = SETTLE_INTERVAL_MS;
+    let againMs = AGAIN_MS_MIN;
     try {
       await this.#settleOnce();
     } catch (error) {
@@ -242,12 +255,12 @@ export class Agreement {
       if (message !== this.#problem) log.warn({ err: error as Error }, "not ready yet");
       this.#problem = message;
     }
+    readiness.changed();
     if (!this.#settled) this.#settling?.trigger(againMs);
   }
 
   /** Once everything is listed: what must be judged before an ADD. */
   async #settleOnce(): Promise<void> {
-    if (!this.#surroundings?.mayBegin()) return;
     await this.identify();
     if (this.#whyList() === "new journal") await this.#listNow();
     // While no daemon ran nobody saw a gap.
@@ -263,11 +276,6 @@ export class Agreement {
     this.#parts.log.info("ready");
   }
 
-  async #list(): Promise<void> {
-    if (this.#mayCompare()) await this.#listNow();
-    else this.#listLater();
-  }
-
   async #listNow(): Promise<void> {
     const found = await this.judgeOwnObjects();
     if (found === null) return;
@@ -278,8 +286,6 @@ export class Agreement {
   /** A returning API server refuses much in its first seconds: retries until it succeeds. Never rejects. */
   async #compareAfterGap(): Promise<void> {
     const again = () => this.#comparingAgain?.trigger(this.#atRandom(COMPARE_AGAIN_MS_MAX));
-    // Before settling: the comparison that is part of it may have begun before the gap.
-    if (!this.#mayCompare()) return void again();
     try {
       const stillLost = await this.#compare();
       // The other owner may release it: on a restored server it is the former holder, which exists again without a
@@ -289,10 +295,6 @@ export class Agreement {
       this.#parts.log.warn({ err: error as Error }, "comparing with the API did not finish; it comes again");
       again();
     }
-  }
-
-  async #compareSometimes(): Promise<void> {
-    if (this.#mayCompare()) await this.#compare();
   }
 
   /** Whether an address belongs to another owner now. */

@@ -6,9 +6,11 @@ import type { OpenDatabase } from "./open-database.ts";
 /** Between two looks at the files of an open database, ms. */
 const LOOK_MS = 1_000;
 
-/** What somebody else did to the files. The watch is over then, and the database is to be closed. */
+/** What somebody else did to the files. But for `displaced` the watch is over, and the database is to be closed. */
 export interface FileEvents {
   meddled(why: string): void;
+  /** `displaced` is another one. */
+  displaced(): void;
   /** The files are damaged, or cannot be written. */
   failed(error: unknown, isDamage: boolean): void;
 }
@@ -67,6 +69,7 @@ export class FileWatch {
     this.#displaced = displaced;
     if (displaced === null) this.#log.info("the state directory is back; ADD is served");
     else this.#log.error(displaced);
+    this.#events.displaced();
   }
 
   #act(work: () => void): void {

@@ -35,9 +35,9 @@ export const CONTACT: Mutants = {
     why: "what a controller was writing when it lost the lease is sent again while another one leads",
   },
   "unready-is-served": {
-    file: "daemon/readiness.ts",
-    find: "  return whyUnbegun(facts) ?? passes(facts.unsettled);",
-    replace: "  return whyUnbegun(facts);",
+    file: "daemon/cluster-node.ts",
+    find: "whyNot: () => this.store.agreement.pending }",
+    replace: "whyNot: () => null }",
     why: "ADDs are served before the node has told the API server what it owes, and has compared what it holds",
     elsewhere:
       "open: where etcd was not restored, what a start compares and owes takes nothing from anybody, and where it was, the oracle asks nothing of a daemon that was started since",

@@ -13,9 +13,8 @@ export const LARGE: Mutants = {
   },
   "node-lists-its-own-again": {
     file: "store/cluster/agreement/agreement.ts",
-    find: "    if (this.#mayCompare()) await this.#compare();",
-    replace:
-      '    if (this.#mayCompare()) {\n      await this.#compare();\n      await this.judgeOwnObjects("restored");\n    }',
+    find: "() => this.#mayCompare() && this.#compare(), {",
+    replace: '() => this.#mayCompare() && this.#compare().then(() => this.judgeOwnObjects("restored")), {',
     why: "each node has the API server look through all allocations every five minutes",
     elsewhere: ELSEWHERE,
   },

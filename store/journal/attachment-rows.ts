@@ -61,7 +61,9 @@ export class AttachmentRows {
     this.#hold = db.prepare(
       `UPDATE uses SET phase = 'held', id = ?, ${COLUMNS.map((name) => `${name} = ?`).join(", ")} WHERE id = ?`,
     );
-    this.#leave = db.prepare("UPDATE uses SET phase = 'leaving', id = ?, ips = ?, ended = ?, again = ? WHERE id = ?");
+    this.#leave = db.prepare(
+      "UPDATE uses SET phase = 'leaving', id = ?, ips = ?, ended = ?, again = ?, version = 0 WHERE id = ?",
+    );
     this.#goByDel = db.prepare(
       "UPDATE uses SET phase = 'gone', ips = '[]', deleted = 1, boot_id = ?, boot_us = ? WHERE id = ?",
     );

@@ -1,7 +1,7 @@
 import type Database from "better-sqlite3";
 import { OWNER_KINDS } from "../../ipam/owner.ts";
 import { PROGRESS_SCHEMA } from "./files/progress.ts";
-import { kindIs, LIVE, OVER, OWED } from "./rows.ts";
+import { kindIs, LIVE, OVER, OWED, RELEASED } from "./rows.ts";
 
 /**
  * The schema, one entry per version; `PRAGMA user_version` is the number of entries that have run. Until the first
@@ -102,7 +102,8 @@ const MIGRATIONS: readonly string[] = [
     lost INTEGER NOT NULL DEFAULT 0,
     -- MAC that somebody asked for with the ADD, in any of the usual spellings.
     mac TEXT,
-    -- In Kubernetes: the newest version of what was written for it; 0: not known.
+    -- In Kubernetes, held: the newest version of what was written for it; 0: not known. Gone: that of its release, for the
+    -- last one and those in a gap in contact; 1: no number is known; 0: what it is remembered for is a DEL.
     version INTEGER NOT NULL DEFAULT 0,
     -- Leaving or gone, 1: a DEL of it was seen, and boot_id and boot_us are that DEL's.
     deleted INTEGER NOT NULL DEFAULT 0,
@@ -121,7 +122,8 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX uses_by_pod ON uses (pod_uid) WHERE phase = 'held' AND pod_uid IS NOT NULL;
   CREATE INDEX uses_taking ON uses (id) WHERE phase = 'taking';
   -- Has all that housekeeping asks of what is gone.
-  CREATE INDEX uses_gone ON uses (boot_id, boot_us) WHERE phase = 'gone' AND again = 0;
+  CREATE INDEX uses_gone ON uses (boot_id, boot_us) WHERE phase = 'gone' AND again = 0 AND version = 0;
+  CREATE INDEX uses_released ON uses (id) WHERE ${RELEASED};
   CREATE INDEX uses_owed ON uses (id) WHERE ${OWED};
 
   CREATE TABLE claims (

@@ -56,7 +56,7 @@ export interface UseRow<P extends Phase = Phase> extends OwnerColumns, PodColumn
   readonly lost: 0 | 1;
   /** As requested; null: none was. */
   readonly mac: string | null;
-  /** In Kubernetes: the newest version of what was written for it; 0: not known. */
+  /** In Kubernetes: the newest version of what was written for it, or of its release; 0: not known. */
   readonly version: number;
   readonly deleted: 0 | 1;
   readonly ended: 0 | 1;
@@ -68,6 +68,8 @@ export type AttachmentRow = UseRow<"held">;
 export type TakingRow = UseRow<"taking">;
 /** What a container has stopped using and the API server is to be told of, for the first time or once more. */
 export type OwedRow = UseRow<"leaving" | "gone">;
+/** An address that was given back: no other trace of a restore to before its release. */
+export type ReleasedRow = UseRow<"gone">;
 export type OverRow = Pick<
   OwedRow,
   "id" | "phase" | "network_id" | "ips" | "boot_id" | "boot_us" | "deleted" | "again"
@@ -79,6 +81,7 @@ export const OWNER = "owner_kind, owner_uid, owner_interface, owner_namespace, o
 export const LIVE = "(phase = 'taking' OR phase = 'held')";
 export const OVER = "(phase = 'leaving' OR phase = 'gone')";
 export const OWED = "(phase = 'leaving' OR again = 1)";
+export const RELEASED = "phase = 'gone' AND version > 0";
 
 export type UserRow = OwnerColumns & PodColumns & Pick<AttachmentRow, "network_id" | "container_id">;
 

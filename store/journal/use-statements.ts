@@ -9,6 +9,8 @@ import {
   OWED,
   OWNER,
   type OwedRow,
+  RELEASED,
+  type ReleasedRow,
   type TakingRow,
   type UseRow,
   type UserRow,
@@ -69,7 +71,7 @@ export function prepareUseStatements(db: Database.Database) {
     ),
     /** What belongs to somebody else by now is not counted. */
     firstAttachment: get<[], { id: number }>(`SELECT id FROM ${HELD} AND lost = 0 ORDER BY id LIMIT 1`),
-    lastAttachment: get<[], { id: number }>(`SELECT id FROM ${HELD} ORDER BY id DESC LIMIT 1`),
+    lastUse: get<[], { id: number | null }>("SELECT max(id) AS id FROM uses"),
     lostAttachments: get<[], AttachmentRow>(`SELECT * FROM ${HELD} AND lost = 1 ORDER BY id`),
     attachmentById: get<[number], AttachmentRow>(`SELECT * FROM ${HELD} AND id = ?`),
     attachmentCounts: get<[], { network_id: number; n: number }>(
@@ -79,7 +81,7 @@ export function prepareUseStatements(db: Database.Database) {
     lostCount: get<[], { n: number }>(`SELECT count(*) AS n FROM ${HELD} AND lost = 1`),
 
     over: get<[string, string], OverRow>(
-      `SELECT id, phase, network_id, ips, boot_id, boot_us, deleted, again FROM uses WHERE ${OVER} AND container_id = ? AND interface = ? ORDER BY id`,
+      `SELECT id, phase, network_id, ips, boot_id, boot_us, deleted, again FROM uses WHERE ${OVER} AND version = 0 AND container_id = ? AND interface = ? ORDER BY id`,
     ),
     markDeleted: run<[string, number, number]>("UPDATE uses SET deleted = 1, boot_id = ?, boot_us = ? WHERE id = ?"),
     insertGone: run<[number, number | null, string, string, string, number]>(
@@ -88,7 +90,7 @@ export function prepareUseStatements(db: Database.Database) {
     ),
     forgetGone: run<[number]>("DELETE FROM uses WHERE id = ? AND phase = 'gone'"),
     pruneGone: run<[string, number]>(
-      "DELETE FROM uses WHERE phase = 'gone' AND again = 0 AND (boot_id <> ? OR boot_us < ?)",
+      "DELETE FROM uses WHERE phase = 'gone' AND again = 0 AND version = 0 AND (boot_id <> ? OR boot_us < ?)",
     ),
     /** What a DEL has ended: a backup may be older than that DEL. */
     deletedUses: get<[], UseRow<"leaving" | "gone">>(`SELECT * FROM uses WHERE ${OVER} AND deleted = 1`),
@@ -123,5 +125,13 @@ export function prepareUseStatements(db: Database.Database) {
       `UPDATE uses SET phase = 'gone', again = 0, ips = '[]' WHERE id = ? AND deleted = 1 AND ${OVER}`,
     ),
     settle: run<[number]>(`DELETE FROM uses WHERE id = ? AND deleted = 0 AND ${OVER}`),
+
+    released: get<[], ReleasedRow>(`SELECT * FROM uses WHERE ${RELEASED} ORDER BY id`),
+    insertReleased: run<[number, number, string, string, string, number]>(
+      "INSERT INTO uses (id, phase, network_id, container_id, interface, ips, version) VALUES (?, 'gone', ?, ?, ?, ?, ?)",
+    ),
+    forgetReleasedBefore: run<[number]>(`DELETE FROM uses WHERE ${RELEASED} AND id < ?`),
+    /** The numbers of those up to this id say nothing any more. */
+    doubtReleased: run<[number]>(`UPDATE uses SET version = 1 WHERE ${RELEASED} AND id <= ?`),
   };
 }

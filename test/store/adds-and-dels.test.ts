@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { ApiAway } from "../../kube/kube-api.ts";
 import { ALLOCATIONS_PATH, CLAIMS_PATH, type IPAllocation, namespacedPath, objectPath } from "../../kube/objects.ts";
 import { StorageFault } from "../../store/allocations.ts";
-import { releasesAfter } from "../../store/cluster/agreement/unproven.ts";
+import { markCompared, markUnproven, releasesAfter } from "../../store/cluster/agreement/unproven.ts";
 import { isOvertaken } from "../../store/journal/uses.ts";
 import { KubeInMemory } from "../harness/kube-in-memory.ts";
 import { ManualClock } from "../harness/manual-clock.ts";
@@ -252,6 +252,36 @@ test("of two addresses that are given back, the one that was written is noted al
   node.api.before = () => {};
   await node.store.agreement.over.drain();
   expect(node.bound).toEqual([]);
+});
+
+test("the last release outlasts the DEL that is remembered, and in a gap each one counts, up to twenty", async () => {
+  const node = await started();
+  const end = async (name: string) => {
+    await node.addPods(name);
+    await node.store.detach(detachWant(name));
+    await node.store.agreement.over.drain();
+  };
+  const { journalDirectory, store } = node;
+  const noted = () => releasesAfter(journalDirectory.ledger, 0)?.map((row) => row.container_id) ?? null;
+  await end("c0");
+  await end("c1");
+  await store.agreement.gap.end();
+  expect(noted()).toEqual(["c1"]);
+  await store.housekeeping(1e15);
+  expect(journalDirectory.ledger.sql.deletedUses.all()).toEqual([]);
+  expect(noted()).toEqual(["c1"]);
+  await store.agreement.gap.begin();
+  for (const name of ["c2", "c3"]) await end(name);
+  expect(noted()).toEqual(["c1", "c2", "c3"]);
+  await journalDirectory.write((ledger) => {
+    markUnproven(ledger);
+    markCompared(ledger);
+  });
+  expect(releasesAfter(journalDirectory.ledger, 1)?.map((row) => row.container_id)).toEqual(["c2", "c3"]);
+  for (let count = 4; count < 25; count += 1) await end(`c${count}`);
+  expect(noted()).toBeNull();
+  await store.agreement.gap.end();
+  expect(noted()).toEqual(["c21"]);
 });
 
 test("repeats of an ADD without an answer keep one row, with each address once", async () => {

@@ -2,16 +2,17 @@ import { sameAllocationOwner } from "../../../allocations/allocation-object.ts";
 import { hold, tooManyWriters } from "../../../allocations/hold.ts";
 import type { Attachment } from "../../../allocations/records.ts";
 import { RefusalError } from "../../../ipam/refusals.ts";
-import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
+import { type InterfaceAddress, parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
+import { attachmentKey } from "../../../kube/objects.ts";
 import { severalAtOnce } from "../../../platform/several-at-once.ts";
-import { type AttachmentRow, attachmentOf } from "../../journal/rows.ts";
+import { type AttachmentRow, addressesOf, attachmentOf, type ReleasedRow } from "../../journal/rows.ts";
 import { journalEnd, owe } from "../../journal/uses.ts";
 import type { AttachParts } from "../parts/attach-parts.ts";
 import { containerOf, isReleased, judgeAsking, objectOf } from "./facts.ts";
 import { Missing } from "./missing.ts";
 import type { NodeObject } from "./node-object.ts";
 import type { EndingRow } from "./relations.ts";
-import { isUnproven, lastBeforeGap, markCompared, markUnproven, type Release, releasesAfter } from "./unproven.ts";
+import { isUnproven, lastBeforeGap, markCompared, markUnproven, releasesAfter } from "./unproven.ts";
 import { holderOfAttachment, isAsWritten, newestOf } from "./written-last.ts";
 
 const PAGE = 100;
@@ -101,11 +102,14 @@ async function hasLastWrite(parts: AttachParts): Promise<boolean> {
  * Whether the API server has the attachment that this node has ended, or an older state of its allocation, which may be
  * from before it.
  */
-async function isThereAgain({ client, context }: AttachParts, { name, key, version }: Release): Promise<boolean> {
-  const reading = await client.readNamed(name, context.clock.monotonicMs() + ONE_MS_MAX);
+async function isThereAgain({ client, context, directory }: AttachParts, row: ReleasedRow): Promise<boolean> {
+  const { name: network } = directory.ledger.networkById(row.network_id);
+  const [{ address }] = addressesOf(row) as [InterfaceAddress];
+  const reading = await client.read(network, address, context.clock.monotonicMs() + ONE_MS_MAX);
   if (reading === null) return false;
   const { metadata, status } = reading.object;
-  return key in (status?.attachments ?? {}) || Number(metadata.resourceVersion) < version;
+  const key = attachmentKey(row.container_id, row.interface);
+  return key in (status?.attachments ?? {}) || Number(metadata.resourceVersion) < row.version;
 }
 
 /** How much is compared. `everything`: also when what was written last is there. */

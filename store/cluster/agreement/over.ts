@@ -1,6 +1,5 @@
 import { RefusalError } from "../../../ipam/refusals.ts";
 import { ApiAway } from "../../../kube/kube-api.ts";
-import { attachmentKey } from "../../../kube/objects.ts";
 import type { Log } from "../../../platform/log.ts";
 import { PeriodicTask } from "../../../platform/periodic-task.ts";
 import { severalAtOnce } from "../../../platform/several-at-once.ts";
@@ -183,12 +182,7 @@ export class Over {
 }
 
 function note(ledger: Ledger, row: OwedRow, released: readonly Released[]): void {
-  for (const one of released) {
-    if (typeof one !== "object") continue;
-    const { name, resourceVersion } = one.metadata;
-    const key = attachmentKey(row.container_id, row.interface);
-    noteReleased(ledger, { version: Number(resourceVersion), name, key });
-  }
+  for (const one of released) if (typeof one === "object") noteReleased(ledger, row, one);
 }
 
 function settle({ sql }: Ledger, { id }: OwedRow, checkAgain: boolean): void {

@@ -26,10 +26,7 @@ interface UsedBy {
 }
 
 /** An address as it was read, for whoever should have it. */
-export function objectOf(
-  reading: AllocationReading | null,
-  { owner, attachment }: UsedBy,
-): Exclude<Facts["object"], "unknown"> {
+export function objectOf(reading: AllocationReading | null, { owner, attachment }: UsedBy): Facts["object"] {
   if (reading === null) return "absent";
   const { object } = reading;
   const { status } = object;

@@ -98,7 +98,6 @@ export class Over {
       const row = await judgeAsking(
         {
           phase: "taking",
-          underWay: false,
           waited: ageUs > TAKING_US_MAX ? "longest" : ageUs > REPEATED_US_MAX ? "long-enough" : "no",
         },
         { pod: () => this.#podOf(taking) },

@@ -184,7 +184,6 @@ function settleAll(
     const { pod } = one.attachment;
     const verdict = verdictOn({
       phase: wasDeleted(ledger, one) ? "gone" : "none",
-      object: "with-use",
       followed: isOfFormerUse(ledger, one) || isOfFormerSandbox(ledger, one),
       firstInBoot: ended !== null,
       pod: pod === undefined ? "none" : ended?.has(pod.uid) === true ? "gone" : "unknown",

@@ -15,22 +15,21 @@ import type { EndReason } from "../../allocations.ts";
  * A use is one interface of one container on one network. The journal says which phase it is in, the machine whether
  * its container runs, the API server what became of its pod and who has the address:
  *
- *   taking   an ADD of this process is about to reserve, or was: nobody has been answered (what an earlier process was
- *            about to reserve is abandoned when the journal is opened)
+ *   taking   an ADD of this process was about to reserve, and nobody was answered (what an earlier process was about to
+ *            reserve is abandoned when the journal is opened)
  *   held     answered, or learnt from the API server
  *   leaving  over: its addresses are to be given back
- *   gone     given back, or a DEL of something unknown: a late write and a restored server may bring it back
- *   none     the journal knows nothing of it
+ *   gone     given back, or a DEL of something unknown; a late write or a restored server has brought it back
+ *   none     the journal knows nothing of it, and the API server has it
  *
  * The first row that applies decides. A fact that a row needs and nobody has asked for yet is to be asked for first, so
- * rows begin with what costs nothing. What nobody can tell is "unknown", and frees nothing. See docs/decisions/0080.
+ * rows begin with what costs nothing. Whoever cannot be told of the object does not ask; a pod that nobody can tell of is
+ * "unknown", and ends nothing. See docs/decisions/0080.
  */
 
 /** What is known of one use and one of its addresses; absent: not asked yet. */
 export interface Facts {
   readonly phase: "none" | "taking" | "held" | "leaving" | "gone";
-  /** Its own ADD is under way in this process. */
-  readonly underWay: boolean;
   /**
    * runs: its network namespace is there. ended: the namespace was seen and is gone, or the machine was started again.
    * learnt: the API alone tells of it, so nobody here can see it end. unseen: nobody can tell.
@@ -45,8 +44,8 @@ export interface Facts {
    * with-use: Bound to the use's owner, or to whom it was handed over, with this use. without-use: Bound to the owner
    * without it. resting: released by the owner. freed: released by somebody else. others: somebody else's.
    */
-  readonly object: "with-use" | "without-use" | "resting" | "freed" | "others" | "absent" | "unknown";
-  /** Whether what the row waits for has passed: a repeat of the ADD, the grace, the retention. */
+  readonly object: "with-use" | "without-use" | "resting" | "freed" | "others" | "absent";
+  /** Whether what the row waits for has passed: a repeat of the ADD, the grace. */
   readonly waited: "no" | "long-enough" | "longest";
   /** Another row of the owner needs the address: one that is held, or one whose ADD is under way. */
   readonly needed: "no" | "held" | "adding";
@@ -59,20 +58,10 @@ export interface Facts {
 /**
  * keep: all is as it should be. wait: it may still become so. abandon: nobody was answered, and what was reserved is
  * given back. leave: it is over. hold: the API server is to have it again. lose: the address is somebody else's, and
- * its container runs. release: the address is given back. learn: recorded as held. forget: the row goes. close: nothing
- * is left to be given back.
+ * its container runs. release: the address is given back. learn: recorded as held. close: nothing is left to be given
+ * back.
  */
-export type Verdict =
-  | "keep"
-  | "wait"
-  | "abandon"
-  | "leave"
-  | "hold"
-  | "lose"
-  | "release"
-  | "learn"
-  | "forget"
-  | "close";
+export type Verdict = "keep" | "wait" | "abandon" | "leave" | "hold" | "lose" | "release" | "learn" | "close";
 
 interface Condition {
   readonly name: string;
@@ -87,7 +76,6 @@ const ENDED = ["completed", "gone"] as const;
 
 export const ROWS: readonly Row[] = [
   // An ADD of which nobody was answered.
-  { name: "adding", when: { phase: "taking", underWay: true }, verdict: "keep" },
   { name: "forgotten", when: { phase: "taking", waited: "longest" }, verdict: "abandon" },
   { name: "not-repeated", when: { phase: "taking", waited: "long-enough", pod: ENDED }, verdict: "abandon" },
   { name: "may-be-repeated", when: { phase: "taking" }, verdict: "wait" },
@@ -117,7 +105,6 @@ export const ROWS: readonly Row[] = [
     reason: "pod gone",
   },
   { name: "in-agreement", when: { phase: "held", object: "with-use" }, verdict: "keep" },
-  { name: "cannot-tell", when: { phase: "held", object: "unknown" }, verdict: "wait" },
   // Whoever gave the address back has seen the same.
   { name: "completed", when: { phase: "held", pod: "completed" }, verdict: "leave", reason: "pod ended" },
   {
@@ -142,7 +129,6 @@ export const ROWS: readonly Row[] = [
   { name: "taken-away", when: { phase: "held", object: LACKING }, verdict: "hold" },
 
   // What is over.
-  { name: "cannot-tell-yet", when: { phase: "leaving", object: "unknown" }, verdict: "wait" },
   {
     name: "not-ours",
     when: { phase: "leaving", object: ["resting", "freed", "others", "absent"] },
@@ -152,17 +138,8 @@ export const ROWS: readonly Row[] = [
   { name: "about-to-be-used", when: { phase: "leaving", needed: "adding" }, verdict: "wait" },
   { name: "over", when: { phase: "leaving" }, verdict: "release" },
 
-  // What is remembered.
-  { name: "returned", when: { phase: "gone", object: "with-use" }, verdict: "release" },
-  { name: "remembered-enough", when: { phase: "gone", waited: "longest" }, verdict: "forget" },
-  { name: "remembered", when: { phase: "gone" }, verdict: "keep" },
-
-  // What only the API server knows.
-  {
-    name: "nothing",
-    when: { phase: "none", object: ["without-use", "resting", "freed", "others", "absent", "unknown"] },
-    verdict: "keep",
-  },
+  // What the API server alone has as in use.
+  { name: "returned", when: { phase: "gone" }, verdict: "release" },
   { name: "of-former-container", when: { phase: "none", followed: true }, verdict: "release" },
   { name: "cut-short-by-power", when: { phase: "none", firstInBoot: true, pod: ENDED }, verdict: "release" },
   { name: "unknown-here", when: { phase: "none" }, verdict: "learn" },

@@ -2,8 +2,7 @@ import type { Cache } from "../claims/reasons/caches.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import type { IPNetwork } from "../kube/objects.ts";
 import type { Log } from "../platform/log.ts";
-import { markMs } from "../store/cluster/contact/continuity.ts";
-import { endRecovery, recoveryMark } from "../store/cluster/contact/recovery.ts";
+import { endRecovery, type RecoveryMark, recoveryMark } from "../store/cluster/contact/recovery.ts";
 
 /** The daemon that set a mark removes it itself, and is given so much longer, ms. */
 const SPARE_MS = 10_000;
@@ -16,7 +15,7 @@ export interface RecoveriesOptions {
 }
 
 interface Seen {
-  readonly mark: string;
+  readonly mark: RecoveryMark;
   readonly sinceMs: number;
 }
 
@@ -48,7 +47,7 @@ export class Recoveries {
       const mark = recoveryMark(object);
       if (mark === null) continue;
       const before = this.#seen.get(object.metadata.uid);
-      const one = before?.mark === mark ? before : { mark, sinceMs: nowMs };
+      const one = before?.mark.id === mark.id ? before : { mark, sinceMs: nowMs };
       seen.set(object.metadata.uid, one);
     }
     this.#seen = seen;
@@ -58,12 +57,15 @@ export class Recoveries {
       if (signal.aborted || idle() !== null) return;
       const { network } = object.spec;
       await endRecovery(api, network, one.mark);
-      log.info({ network, mark: one.mark }, "the network has recovered; the node that marked it has not said so");
+      log.info(
+        { network, mark: one.mark.message },
+        "the network has recovered; the node that marked it has not said so",
+      );
     }
   }
 }
 
 /** When a mark is removed that its daemon has not removed, ms of the clock; never one that cannot be read. */
 function endMsOf({ mark, sinceMs }: Seen): number {
-  return sinceMs + (markMs(mark) ?? Number.POSITIVE_INFINITY) + SPARE_MS;
+  return sinceMs + (mark.seconds ?? Number.POSITIVE_INFINITY) * 1_000 + SPARE_MS;
 }

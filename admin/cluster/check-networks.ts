@@ -151,7 +151,7 @@ function recoveringNetworks({ networks }: ClusterSnapshot): Finding[] {
   return [...networks.values()].flatMap((object) => {
     const mark = recoveryMark(object);
     if (mark === null) return [];
-    const message = `network ${object.spec?.network} recovers, and no new address of it is given meanwhile: ${mark}`;
+    const message = `network ${object.spec?.network} recovers, and no new address of it is given meanwhile: ${mark.message}`;
     const hint =
       "allocations were taken away (a restored etcd, or IPAllocations deleted by force); it ends by itself once no node has anything more to put back; see the daemons' logs when it stays";
     return [{ invariant: "recovery", message, hint }];

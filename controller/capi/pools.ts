@@ -305,7 +305,7 @@ function formerOf(
 
 function whyRecovering(object: IPNetwork | null): string | null {
   const mark = object === null ? null : recoveryMark(object);
-  return mark === null ? null : `no new address of the network is given now: ${mark}`;
+  return mark === null ? null : `no new address of the network is given now: ${mark.message}`;
 }
 
 function isSame(a: Evaluated, b: Evaluated): boolean {

@@ -7,7 +7,7 @@ import { VirtualTime } from "../harness/virtual-time.ts";
 
 const PATH = `${NETWORKS_PATH}/blue`;
 
-async function marked(message: string) {
+async function marked(id: string, seconds: number | null = 30) {
   const time = new VirtualTime();
   const api = new KubeInMemory(time.clock());
   api.put(NETWORKS_PATH, { metadata: { name: "blue" }, spec: { network: "blue" } });
@@ -19,18 +19,19 @@ async function marked(message: string) {
   };
   let idle: string | null = null;
   const recoveries = new Recoveries({ api, networks, idle: () => idle, log: { info: () => {} } });
-  const mark = (text: string) => time.run(markRecovering(api, "blue", text));
+  const mark = (by: string) =>
+    time.run(markRecovering(api, "blue", { id: by, seconds, message: `${by}: its allocations are missing` }));
   const passes = async (seconds: number) => {
     for (let left = seconds; left > 0; left -= 1) {
       await time.run(recoveries.runPass(new AbortController().signal));
       await time.pass(1_000);
     }
   };
-  await mark(message);
+  await mark(id);
   return {
     mark,
     passes,
-    present: () => recoveryMark(api.at(PATH) as IPNetwork),
+    present: () => recoveryMark(api.at(PATH) as IPNetwork)?.id ?? null,
     lead: (leads: boolean) => {
       idle = leads ? null : "another controller works";
     },
@@ -38,7 +39,7 @@ async function marked(message: string) {
 }
 
 test("a recovery mark that its daemon did not remove is removed some seconds after it has expired", async () => {
-  const { passes, present } = await marked("node a, then: its allocations are missing; for 30 s");
+  const { passes, present } = await marked("node a");
   await passes(38);
   expect(present()).not.toBeNull();
   await passes(5);
@@ -46,20 +47,20 @@ test("a recovery mark that its daemon did not remove is removed some seconds aft
 });
 
 test("marking a network again restarts the time for which it recovers", async () => {
-  const { passes, present, mark } = await marked("node a, then: its allocations are missing; for 30 s");
+  const { passes, present, mark } = await marked("node a");
   await passes(35);
-  await mark("node b, later: it has put back 2; for 30 s");
+  await mark("node b");
   await passes(35);
-  expect(present()).toContain("node b");
+  expect(present()).toBe("node b");
   await passes(10);
   expect(present()).toBeNull();
 });
 
 test("a mark without a duration is not removed, nor any mark by a controller that does not lead", async () => {
-  const older = await marked("node a, then: its allocations are missing");
+  const older = await marked("node a", null);
   await older.passes(100);
   expect(older.present()).not.toBeNull();
-  const follower = await marked("node a, then: its allocations are missing; for 30 s");
+  const follower = await marked("node a");
   follower.lead(false);
   await follower.passes(60);
   expect(follower.present()).not.toBeNull();

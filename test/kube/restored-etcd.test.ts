@@ -98,7 +98,7 @@ test("check reports a recovering network and a missing claim list, and the list 
   const claim = (await world.kubevirt.claim(vm.vm, net.name)) as { metadata: { name: string } };
   const path = namespacedPath(CLAIMS_PATH, NAMESPACE, claim.metadata.name);
   const api = new HttpKubeApi(loadKubeConfig(world.cluster.kubeconfig("holdfast-node")), systemClock);
-  await markRecovering(api, net.name, "somebody, some time: a test");
+  await markRecovering(api, net.name, { id: "a", seconds: null, message: "somebody, some time: a test" });
   api.close();
 
   const kubeconfig = world.cluster.kubeconfig("admin");

@@ -58,14 +58,16 @@ function clusterContinuity({ recoveryMs = 4_000, compareMs = 0 } = {}) {
 test("a node's own mark that is read again after another node's is removed, without any ADD", async () => {
   const { time, api, contact, continuity } = clusterContinuity({ recoveryMs: 100 });
   const marked = continuity.missing("blue", "node-a: it has put back 2");
-  const own = "node-a: it has put back 2; for 1 s";
   // What was read before the mark was written, and the mark itself when its node would have taken it off already.
-  continuity.noteMark("blue", "node-b: its allocations are missing");
+  continuity.noteMark("blue", { id: "node-b" });
   await marked;
+  const own = recoveryMark(api.at(PATH));
+  expect(own).toEqual({ id: expect.any(String), seconds: 1, message: "node-a: it has put back 2; for 1 s" });
   await time.pass(550);
   continuity.noteMark("blue", own);
   await time.until(() => recoveryMark(api.at(PATH)) === null, "the end of the recovery");
   expect(continuity.recovering).toEqual([]);
+  expect(api.at(PATH).status.recovery).toBeUndefined();
   contact.stop();
 });
 

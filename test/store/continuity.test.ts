@@ -13,7 +13,7 @@ function manualContinuity() {
   const clock = time.clock();
   const told: string[] = [];
   const looked: string[] = [];
-  let mark: string | null = null;
+  let mark: { readonly id: string } | null = null;
   const continuity: Continuity = new Continuity({
     settleMs: SETTLE_MS,
     recoveryMs: RECOVERY_MS,
@@ -22,8 +22,8 @@ function manualContinuity() {
       looked.push(network);
       continuity.noteMark(network, mark);
     },
-    mark: async (network, what) => {
-      told.push(`${network}: ${what}`);
+    mark: async (network, { message }) => {
+      told.push(`${network}: ${message}`);
     },
     onWentBack: () => told.push("went back"),
   });
@@ -35,8 +35,8 @@ function manualContinuity() {
     pass: (ms: number) => time.pass(ms),
     /** An instant so much later, ms. */
     later: (ms: number) => clock.monotonicMs() + ms,
-    setMark: (text: string | null) => {
-      mark = text;
+    setMark: (id: string | null) => {
+      mark = id === null ? null : { id };
     },
     /** Whether somebody new may have an address now. */
     open: async (network = "blue") => (await continuity.admit(network, clock.monotonicMs() + ADD_MS_MIN)) === null,
@@ -108,7 +108,7 @@ describe("after a gap in contact", () => {
     expect(await reason()).toContain("the nodes put back what their containers use, 30 s more");
     await pass(RECOVERY_MS - 1);
     expect(await open()).toBe(false);
-    continuity.noteMark("blue", "node-c, 10:01");
+    continuity.noteMark("blue", { id: "node-c, 10:01" });
     await pass(RECOVERY_MS - 1);
     expect(await open()).toBe(false);
     expect(continuity.recovering).toEqual(["blue"]);

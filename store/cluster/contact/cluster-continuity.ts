@@ -5,7 +5,7 @@ import type { Log } from "../../../platform/log.ts";
 import { PeriodicTask } from "../../../platform/periodic-task.ts";
 import type { Timer } from "../../../platform/time.ts";
 import { Continuity } from "./continuity.ts";
-import { endRecovery, markRecovering, recoveryMark } from "./recovery.ts";
+import { endRecovery, markRecovering, type RecoveryMark, recoveryMark } from "./recovery.ts";
 
 /**
  * After a gap in contact, ms, until every node knows what it has lost: each probes the API every PROBE_PAUSE_MS_MAX
@@ -57,7 +57,7 @@ export class ClusterContinuity {
       recoveryMs,
       clock: api.clock,
       readMark: (network, deadlineMs) => options.readMark(network, deadlineMs),
-      mark: (network, what) => this.#mark(network, what),
+      mark: (network, mark) => this.#mark(network, mark),
       onWentBack: () => {
         log.error(
           "the API server has an older state than the one this node has seen (a restored etcd): no new address is given until every node has compared what it holds",
@@ -162,10 +162,10 @@ export class ClusterContinuity {
     for (const timer of this.#ends.values()) timer.cancel();
   }
 
-  async #mark(network: string, what: string): Promise<void> {
+  async #mark(network: string, mark: RecoveryMark): Promise<void> {
     const { api, log } = this.#options;
-    log.error({ network }, `allocations were taken away: ${what}; no new address of it is given meanwhile`);
-    await markRecovering(api, network, what);
+    log.error({ network }, `allocations were taken away: ${mark.message}; no new address of it is given meanwhile`);
+    await markRecovering(api, network, mark);
     this.#endIn(network, this.#options.recoveryMs);
   }
 

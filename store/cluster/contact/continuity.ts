@@ -1,6 +1,7 @@
 import type { Contact, Written } from "../../../allocations/allocation-client.ts";
 import { type Refusal, refuse } from "../../../ipam/refusals.ts";
 import { type Clock, sleep } from "../../../platform/time.ts";
+import type { RecoveryMark } from "./recovery.ts";
 
 /** How often a waiting ADD checks whether it may go on, ms. */
 const LOOK_AGAIN_MS = 50;
@@ -25,7 +26,7 @@ export interface ContinuityOptions {
   /** Reads the network's mark from the API server now and passes it to `noteMark`. Throws ApiAway. */
   readMark(network: string, deadlineMs: number): Promise<void>;
   /** Marks the network for all nodes: allocations of it were lost. Throws ApiAway. */
-  mark(network: string, what: string): Promise<void>;
+  mark(network: string, mark: RecoveryMark): Promise<void>;
   /** The API server has an older state than the one that this node has seen. */
   onWentBack(): void;
 }
@@ -54,7 +55,7 @@ export class Continuity implements Contact {
    * written again.
    */
   readonly #written = new Map<string, Written>();
-  readonly #marks = new Map<string, { readonly mark: string; readonly seenMs: number }>();
+  readonly #marks = new Map<string, { readonly id: string; readonly seenMs: number }>();
   /** By network: the epoch in which its mark was read. */
   readonly #markEpochs = new Map<string, number>();
 
@@ -170,11 +171,11 @@ export class Continuity implements Contact {
     } else this.noteVersion(resourceVersion);
   }
 
-  /** Notes the mark in the IPNetwork: a new string for each time that a node marks it; null: no mark. */
-  noteMark(network: string, mark: string | null): void {
+  /** Notes the mark in the IPNetwork; null: no mark. */
+  noteMark(network: string, mark: Pick<RecoveryMark, "id"> | null): void {
     if (mark === null) this.#marks.delete(network);
-    else if (this.#marks.get(network)?.mark !== mark)
-      this.#marks.set(network, { mark, seenMs: this.#options.clock.monotonicMs() });
+    else if (this.#marks.get(network)?.id !== mark.id)
+      this.#marks.set(network, { id: mark.id, seenMs: this.#options.clock.monotonicMs() });
   }
 
   /** How much longer a mark is in force, ms. */
@@ -190,7 +191,9 @@ export class Continuity implements Contact {
    */
   async missing(network: string, what: string): Promise<void> {
     this.#beginEpoch();
-    const mark = markText(what, this.#options.recoveryMs);
+    const { clock, recoveryMs } = this.#options;
+    const seconds = secondsOf(recoveryMs);
+    const mark = { id: clock.randomBytes(8).toString("hex"), seconds, message: `${what}; for ${seconds} s` };
     this.noteMark(network, mark);
     await this.#options.mark(network, mark);
   }
@@ -249,17 +252,6 @@ function othersCompare(leftMs: number): string {
 
 function secondsOf(ms: number): number {
   return Math.ceil(ms / 1_000);
-}
-
-/** The mark of a network: who found what missing, and for how long it is in force. */
-function markText(what: string, recoveryMs: number): string {
-  return `${what}; for ${Math.ceil(recoveryMs / 1_000)} s`;
-}
-
-/** For how long a mark is in force, ms, from when it is read; null: it does not say. */
-export function markMs(mark: string): number | null {
-  const seconds = /; for (\d+) s$/.exec(mark)?.[1];
-  return seconds === undefined ? null : Number(seconds) * 1_000;
 }
 
 function versionOf(resourceVersion: string | undefined): bigint | null {

@@ -54,6 +54,7 @@ const LARGEST_STATUS = {
     generation: 1,
   })),
   importWanted: Array.from({ length: 100 }, () => ({ subnets: text(1_000) })),
+  recovery: { id: text(16), seconds: 30 },
   conditions: ["Imported", "ImportStalled", "Recovering"].map((type) => ({ type, ...CONDITION })),
 };
 
@@ -68,6 +69,7 @@ const ONE_MORE_OF_NETWORK: readonly (readonly [field: string, more: Json])[] = [
   ["status.usedSpace.unlisted", { status: { usedSpace: { unlisted: texts(101, 1) } } }],
   ["status.pausedClusters", { status: { pausedClusters: texts(10_001, 1) } }],
   ["status.importedFrom", { status: { importedFrom: Array.from({ length: 10_001 }, () => ({})) } }],
+  ["status.recovery.id", { status: { recovery: { id: text(65) } } }],
   ["status.importWanted", { status: { importWanted: Array.from({ length: 101 }, () => ({})) } }],
 ];
 

@@ -27,6 +27,7 @@ const imported = { conditions: [condition("Imported")] };
 const told = {
   conditions: [condition("Imported"), condition("Recovering")],
   importWanted: [{ subnets: "10.31.0.0/24" }],
+  recovery: { id: "0123456789abcdef", seconds: 30 },
 };
 const counted = network({}, { status: { size: "10", pausedClusters: ["shop/machines"] } });
 /** A name that needs a hash. */

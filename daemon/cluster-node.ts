@@ -76,13 +76,7 @@ export class ClusterNode {
     },
     { name: AGREEMENT, whyNot: () => this.store.agreement.pending },
     { name: CONTACT, whyNot: () => this.contact.continuity.closed },
-    {
-      name: "recovery",
-      whyNot: () => {
-        const [network] = this.contact.continuity.recovering;
-        return network === undefined ? null : whyRecovering(network);
-      },
-    },
+    { name: "recovery", whyNot: () => this.contact.continuity.recovering.map(whyRecovering)[0] ?? null },
   ];
   readonly #options: ClusterNodeOptions;
   readonly #log: Log;

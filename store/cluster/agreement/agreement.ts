@@ -123,18 +123,14 @@ export class Agreement {
       work: PeriodicTaskOptions["work"],
       how: Pick<PeriodicTaskOptions, "intervalMs" | "retryMs"> = {},
     ) => new PeriodicTask({ clock: this.#clock, work, onFailure: logFailure(this.#parts.log, what), ...how });
-    const mayCompare = (signal: AbortSignal) => readiness.until(() => this.#mayCompare(), signal);
+    const onceReady = (work: () => Promise<void>) => async (signal: AbortSignal) => {
+      if (await readiness.until(() => this.#mayCompare(), signal)) await work();
+    };
     this.#settling = task("settling", (signal) => this.#settle(signal), { retryMs: SETTLE_AGAIN_MS_MAX });
-    this.#comparingAgain = task("comparing with the API", async (signal) => {
-      if (await mayCompare(signal)) await this.#compareAfterGap();
-    });
-    this.#listing = task(
-      "looking for what the API server has of this node",
-      async (signal) => {
-        if (await mayCompare(signal)) await this.#listNow();
-      },
-      { retryMs: LIST_AGAIN_MS },
-    );
+    const compare = onceReady(() => this.#compareAfterGap());
+    this.#comparingAgain = task("comparing with the API", compare);
+    const list = onceReady(() => this.#listNow());
+    this.#listing = task("looking for what the API server has of this node", list, { retryMs: LIST_AGAIN_MS });
     const comparing = task("comparing with the API", () => this.#mayCompare() && this.#compare(), { intervalMs });
     this.#tasks = [this.#settling, this.#comparingAgain, this.#listing, comparing];
     for (const one of this.#tasks) one.start(intervalMs);

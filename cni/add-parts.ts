@@ -11,7 +11,6 @@ import type { CniContext } from "./context.ts";
 import { networkNameOf, type PluginConfig, stampOfLive } from "./request.ts";
 import { formatResult } from "./result.ts";
 
-/** The part of a request that is the same for both ADDs. */
 export function wantOf(
   context: CniContext,
   wire: CniWireRequest,

@@ -50,7 +50,6 @@ async function attach(context: CniContext, config: DefinedConfig, want: Want): P
   return answer(context, config, outcome, { dns, deadlineMs: want.deadlineMs });
 }
 
-/** Whether a configuration has ranges that differ from those of the definition in force. */
 function differs(counts: NetworkDefinition, given: NetworkDefinition): boolean {
   const ranges = (definition: NetworkDefinition) => definition.rangeSets.map((set) => set.fingerprint).join();
   return given.rangeSets.length > 0 && counts !== given && ranges(counts) !== ranges(given);

@@ -14,7 +14,6 @@ import type { CniStore, LocalAnswers, PortStore } from "../store/node-store.ts";
 import type { ReadyGate } from "./ready-gate.ts";
 import type { AddConfigs } from "./request.ts";
 
-/** What the CNI verbs need from the cluster. */
 export interface ClusterContext extends ClusterRequestParts {
   readonly store: LocalAnswers;
   readonly imports: {
@@ -34,7 +33,6 @@ export interface CniMetrics {
   cniRefused(verb: string, code: RefusalCode, tookMs: number): void;
 }
 
-/** What the CNI verbs work with. */
 export interface CniContext {
   readonly clock: Clock;
   readonly store: CniStore & Pick<PortStore, "keepPluginMtu">;
@@ -54,7 +52,6 @@ export interface CniContext {
   closedBridges(): Promise<ReadonlySet<string>>;
   readonly resolverFiles: ResolverFiles;
   readonly configs: AddConfigs;
-  /** What the runtime says of networks whose applied definition counts. */
   readonly runtimeConfigurations: Pick<RuntimeConfigurations, "note">;
   /** Why ADD cannot be served now; null when it can. */
   notReady(): string | null;

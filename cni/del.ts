@@ -10,10 +10,8 @@ const REOPEN_WAIT_MS = 2_500;
 const REOPEN_POLL_MS = 50;
 
 /**
- * DEL: ends what is older than it. A DEL that has just arrived belongs to the present boot. One from the spool may
- * belong to an earlier boot, and says so. It needs only container ID and interface name. A network limits it to that
- * network; without one, every attachment of the container's interface is meant. Throws StorageFault: not done. See
- * docs/decisions/0081.
+ * Ends what is older than it: of its network, or of every one where it names none. One that has just arrived is of the
+ * present boot; one from the spool says of which it is. Throws StorageFault: not done. See docs/decisions/0081.
  */
 export async function cniDel(context: CniContext, wire: CniWireRequest, reason: EndReason): Promise<void> {
   const fromSpool = reason === "DEL from the spool";

@@ -16,10 +16,7 @@ export interface WaitLimits {
   readonly deadlineMs: number;
 }
 
-/**
- * Where requests wait for the daemon: what comes is waited for, what does not come is refused.
- * See docs/decisions/0082.
- */
+/** Where requests wait for the daemon. See docs/decisions/0082. */
 export class ReadyGate {
   readonly #clock: Clock;
   readonly #waiting: AddWaiters;

@@ -7,7 +7,6 @@ import { RefusalError, refuse } from "../ipam/refusals.ts";
 import type { Stamp } from "../ipam/stamp.ts";
 import type { Machine } from "../platform/machine.ts";
 
-/** A plugin configuration. */
 export interface PluginConfig {
   readonly text: string;
   readonly conf: Configuration;
@@ -31,10 +30,7 @@ const PARSED_CHARS_MAX = 2_048;
 /** A container ID as the CNI specification allows it. */
 const CONTAINER_ID = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/;
 
-/**
- * Reads the body of `POST /cni`. The plugin binary has checked it already; it is checked again here. Throws
- * RefusalError ENVIRONMENT_INVALID.
- */
+/** The plugin binary has checked it already; it is checked again here. Throws RefusalError ENVIRONMENT_INVALID. */
 export function readWireRequest(body: unknown): CniWireRequest {
   const wire = body as CniWireRequest;
   const strings = ["command", "containerId", "netns", "netnsId", "ifname", "args", "bootId", "config"] as const;
@@ -54,10 +50,7 @@ export function stampOfLive({ machine }: { readonly machine: Pick<Machine, "boot
   return { bootId: machine.bootId, us: wire.bootUs };
 }
 
-/**
- * Parses a plugin configuration without validating its ranges. Throws RefusalError CONFIG_UNREADABLE or
- * VERSION_UNSUPPORTED.
- */
+/** Its ranges are not validated. Throws RefusalError CONFIG_UNREADABLE or VERSION_UNSUPPORTED. */
 export function readConfig(text: string, verb: string, since: string): PluginConfig {
   const conf = parsePassed(text);
   // Go programs write an unset version as "".
@@ -83,10 +76,7 @@ export function readDefinedConfig(text: string, verb: string, since: string): De
   return { ...config, definition: parsePluginConfig(config.conf) };
 }
 
-/**
- * The configurations of ADDs: what they say of the network is read once, however often the runtime sends it, and
- * whatever it writes into them for one container.
- */
+/** What they say of the network is read once, whatever the runtime writes into them for one container. */
 export class AddConfigs {
   /** By the text of what they say of the network. */
   readonly #remembered = new Map<string, DefinedConfig>();

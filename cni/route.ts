@@ -31,7 +31,6 @@ export interface CniReply {
   readonly isLeft?: true;
 }
 
-/** Answers the verbs of a container runtime, as the plugin binary passes them on. */
 export class CniService {
   readonly #context: CniContext;
   readonly #metrics: CniMetrics;
@@ -63,7 +62,6 @@ export class CniService {
   }
 }
 
-/** `POST /cni`. */
 export function addCniRoute(server: FastifyInstance, cni: CniService): void {
   server.post("/cni", async (request, reply) => {
     const { status, body, isLeft } = await cni.answer(request.body);

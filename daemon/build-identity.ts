@@ -11,7 +11,6 @@ import type { ResolverFiles } from "../platform/resolv-conf.ts";
 import { SqliteStore } from "../store/standalone/standalone-store.ts";
 import type { ClusterNode } from "./cluster-node.ts";
 
-/** The service of a daemon, over its own store or, in Kubernetes, over the API and the store beside it. */
 export function buildIdentityService(
   behind: ClusterNode | SqliteStore,
   ports: IdentityPorts,

@@ -54,7 +54,6 @@ export interface ClusterNodeOptions {
   readonly connect: Connect;
 }
 
-/** This node's side of the Kubernetes API: what it watches, what it asks, and the store over both. */
 export class ClusterNode {
   readonly api: OpenKubeApi;
   readonly pods: PodDirectory;
@@ -250,7 +249,6 @@ export class ClusterNode {
     return state !== "living" && state !== "unknown";
   }
 
-  /** What the pod of an attachment says of its containers. */
   async podState(pod: PodIdentity | null): Promise<Facts["pod"]> {
     if (pod === null) return "none";
     const deadlineMs = this.api.clock.monotonicMs() + this.#options.addDeadlineMs;

@@ -28,10 +28,7 @@ import type { DaemonSettings } from "./settings.ts";
 /** Beside the main socket. */
 const READ_ONLY_SOCKET = "readonly.sock";
 
-/**
- * Longer than any whole request takes once nothing waits; a client that sent half of one would hold up the end for
- * ever.
- */
+/** ms: longer than any whole request takes by then; a client that sent half of one would hold up the end for ever. */
 const STOP_GRACE_MS = 3_000;
 
 /** A node on this machine, and its sockets. `start` before `stop`. */
@@ -48,10 +45,7 @@ export class Daemon {
   readonly #health: HealthServer;
   #stopping = false;
 
-  /**
-   * `connect`: the way to the API server; default: over HTTP. Throws when the state directory or the kubeconfig cannot
-   * be used.
-   */
+  /** `connect`: default: over HTTP. Throws when the state directory or the kubeconfig cannot be used. */
   static async create(
     settings: DaemonSettings,
     log: Log,

@@ -68,10 +68,7 @@ export class ImportWaits {
     this.#networks.set(network, object);
   }
 
-  /**
-   * Resolves when nothing that an ADD with these needs could be given is in use from before. Throws RefusalError
-   * NOT_IMPORTED at the deadline, and ApiAway.
-   */
+  /** Resolves when nothing it could be given is in use from before. Throws NOT_IMPORTED at the deadline, ApiAway. */
   async ensure(network: string, needs: Needs, deadlineMs: number): Promise<void> {
     const { clock } = this.#options.api;
     for (let pauseMs = LOOK_AGAIN_MS_MIN; ; pauseMs = Math.min(2 * pauseMs, LOOK_AGAIN_MS_MAX)) {
@@ -140,10 +137,7 @@ export class ImportWaits {
     });
   }
 
-  /**
-   * What pods of this node have from another plugin since the import: only a node's own file changes without an object
-   * that tells of it, and the controller records what pods report a moment later.
-   */
+  /** Only a node's own file changes without an object that tells of it; what pods report is recorded a moment later. */
   #noteReported(network: string, { rangeSets }: NetworkDefinition): void {
     const found: Address[] = [];
     for (const pod of this.#options.pods()) {
@@ -156,7 +150,6 @@ export class ImportWaits {
   }
 }
 
-/** The addresses that the kubelet reports. */
 function kubelets({ podIPs }: PodView): Address[] {
   return podIPs.flatMap((text) => {
     try {

@@ -22,10 +22,7 @@ export function addTextParser(server: FastifyInstance): void {
   );
 }
 
-/**
- * Reads JSON bodies as Fastify does, which refuses names that alter objects in JavaScript, but says only that the body
- * is not valid: here the error shows where such a name is.
- */
+/** As Fastify does, which refuses names that alter objects in JavaScript; but its error shows where such a name is. */
 export function bodyReader(server: FastifyInstance): (body: string) => Promise<unknown> {
   const parse = server.getDefaultJsonParser("error", "error");
   return (body) =>

@@ -19,9 +19,7 @@ export interface MetricSources {
   notReady(): string | null;
   spool(): { readonly waiting: number; readonly bad: number };
   waiting(): number;
-  /** Releases that the API server has not been told yet. */
   owed(): number;
-  /** Attachments whose address now belongs to another owner. */
   lost(): number;
   /** null: no Kubernetes behind this daemon. */
   readonly requests: ApiRequestMetrics | null;

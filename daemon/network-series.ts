@@ -13,7 +13,6 @@ export const OTHERS = "(others)";
 
 export const ADDRESS_STATES = ["allocated", "retained", "cooling", "free", "excluded"] as const;
 
-/** The counts of one range, or of all without series of their own, as labels and numbers. */
 interface RangeSeries {
   readonly network: string;
   readonly subnets: string;

@@ -39,7 +39,6 @@ import { Witness } from "./witness.ts";
 /** Rests end and a full disk is tried again at this pace, ms. */
 const HOUSEKEEPING_INTERVAL_MS = 5_000;
 
-/** What a node is made of. */
 export interface NodeSurroundings {
   readonly machine: Machine;
   readonly log: Log;
@@ -74,7 +73,6 @@ export class NodeCore {
   readonly #waiting: AddWaiters;
   readonly #witness: Witness;
   readonly #tasks: PeriodicTask[] = [];
-  /** What else somebody has to look at. */
   moreFindings: () => readonly Finding[] = () => [];
   #drained = false;
   #stopping = false;
@@ -238,7 +236,6 @@ export class NodeCore {
     return this.#store.open();
   }
 
-  /** Closes the state. */
   async close(): Promise<void> {
     await this.#store.close();
   }
@@ -265,15 +262,11 @@ export class NodeCore {
     this.#cluster?.ovn.watch(changed);
   }
 
-  /** Why ADD cannot be served now; null when it can. */
   notReady(): string | null {
     return this.#readiness.whyNot(CONTACT)?.reason ?? null;
   }
 
-  /**
-   * What a new owner's ADD would be refused for; null when it would be served. More than `notReady`: while contact with
-   * the API server is lost, what is held already is still answered.
-   */
+  /** For a new owner. While contact with the API server is lost, what is held already is still answered. */
   whyNothingNew(): string | null {
     return this.#readiness.whyNot()?.reason ?? null;
   }
@@ -315,7 +308,6 @@ export class NodeCore {
     if (this.#cluster === null) this.#log.info("ready");
   }
 
-  /** Runs work again and again, for the first time after `intervalMs`. */
   #every(intervalMs: number, what: string, work: () => Promise<void>): void {
     const task = new PeriodicTask({
       ...{ clock: this.#clock, intervalMs, onFailure: logFailure(this.#log, what) },

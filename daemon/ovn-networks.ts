@@ -12,7 +12,6 @@ const SETTLE_MS = 50;
 /** While something is not listed yet: it is looked at again after this time, ms. */
 const LOOK_AGAIN_MS = 500;
 
-/** A network whose guests are to be served by the listeners of their nodes. */
 interface ServedNetwork extends Reflected {
   readonly network: string;
 }
@@ -25,9 +24,8 @@ interface Parts extends Omit<OvnNodePodsParts, "served"> {
 }
 
 /**
- * Networks of OVN-Kubernetes whose guests this node serves: their (Cluster)UserDefinedNetwork asks for it with the
- * annotation `metadata.holdfast.dev/serve: "true"`, and a pod of this node is on them. One that refers to a Service is
- * left to OVN's balancer.
+ * Networks whose (Cluster)UserDefinedNetwork has the annotation `metadata.holdfast.dev/serve: "true"`, with a pod of
+ * this node on them. One that refers to a Service is left to OVN's balancer.
  */
 export class OvnNetworks {
   readonly pods: OvnNodePods;

@@ -18,10 +18,8 @@ const OTHERS = 0o077;
 /** Files of others that cannot remove each other's, as in /tmp. */
 const STICKY = 0o1000;
 
-/** A directory whose content is its owner's alone. */
 export interface PrivateDirectory {
   readonly path: string;
-  /** The flag that names it. */
   readonly flag: "state" | "spool";
   /** Whether a name in it is one of those that Holdfast makes there. */
   isOurs(name: string): boolean;
@@ -47,7 +45,6 @@ export function makePrivate(directory: PrivateDirectory, log: Log): void {
   for (const { message, hint } of checkPrivate(directory)) log.warn(`${message}; ${hint}`);
 }
 
-/** What others may enter or read now. */
 export function checkPrivate(directory: PrivateDirectory): Finding[] {
   const stat = statSync(directory.path, { throwIfNoEntry: false });
   if (stat === undefined) return [];

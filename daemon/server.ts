@@ -15,7 +15,6 @@ import { refusalOf } from "../store/refusal-of.ts";
 import { addJsonParser, addTextParser, bodyReader } from "./json-body.ts";
 import type { NodeCore } from "./node-core.ts";
 
-/** The HTTP server with every route, not listening yet. */
 export function buildServer(node: NodeCore, log: Log, clock: Clock): FastifyInstance {
   const server = emptyServer("plugin", log);
   addJsonParser(server);

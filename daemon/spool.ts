@@ -27,10 +27,7 @@ export class Spool {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #deliver: (wire: CniWireRequest) => Promise<void>;
-  /**
-   * Unfinished files, by when they were first seen on the monotonic clock: a jump of the wall clock must not remove a
-   * file in use.
-   */
+  /** When unfinished files were first seen, ms of the monotonic clock: the wall clock's jumps must remove none. */
   readonly #partials = new Map<string, number>();
   readonly #draining = new SingleFlight<void>();
   readonly #task: PeriodicTask;
@@ -64,7 +61,6 @@ export class Spool {
     await this.#draining.underWay()?.catch(() => {});
   }
 
-  /** Number of waiting files, and of files that could not be read. */
   counts(): { waiting: number; bad: number } {
     const names = this.#names();
     return {

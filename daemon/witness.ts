@@ -13,7 +13,6 @@ const PAGE = 200;
 
 type ReadPodState = (pod: PodIdentity | null) => Promise<Facts["pod"]>;
 
-/** What is said of an attachment that is ended. */
 const SAID: { readonly [R in EndReason]?: string } = {
   "namespace gone": "its network namespace is gone",
   "pod ended": "all containers of its pod have ended",
@@ -21,11 +20,9 @@ const SAID: { readonly [R in EndReason]?: string } = {
 };
 
 /**
- * Ends attachments whose DEL was lost: an attachment whose network namespace was seen and has been gone for the whole
- * grace period is ended as if by DEL; in Kubernetes only if its pod has ended too. A namespace that was never seen, or
- * cannot be checked, is left alone. Nothing is ended before the node has settled: on another machine under this name,
- * with a copy of this one's journal, no namespace is there, and what it ended would be released as soon as the Node
- * object is deleted. See docs/decisions/0081.
+ * Ends attachments whose DEL was lost, as the table says. Nothing is ended before the node has settled: on another
+ * machine under this name, with a copy of this one's journal, no namespace is there, and what it ended would be
+ * released as soon as the Node object is deleted. See docs/decisions/0081.
  */
 export class Witness {
   readonly #store: Pick<NodeAttachments, "attachmentsAfter" | "endAttachment">;
@@ -86,10 +83,7 @@ export class Witness {
     this.#gone = stillGone;
   }
 
-  /**
-   * Ends it, or returns since when its container seems to be gone; null: it does not seem so, or the attachment was
-   * ended.
-   */
+  /** Ends it, or returns since when its container seems to be gone, ms; null: it does not, or was ended. */
   async #judge(attachment: Attachment): Promise<number | null> {
     const container = containerOf(this.#machine, attachment);
     if (container !== "ended" && container !== "learnt") return null;

@@ -23,10 +23,7 @@ import type { ClaimReading, OtherAttachment } from "./parts/claim-access.ts";
 import { findOwn } from "./parts/find-own.ts";
 import { findRetained } from "./parts/find-retained.ts";
 
-/**
- * The view of an ADD in a cluster: this node's journal as it is now, and what the decision has requested from the API,
- * each object read once. A view serves one round: when something has changed, the next round begins with an empty one.
- */
+/** This node's journal as it is now, and what one round of an ADD has asked of the API, each object read once. */
 export class ClusterView implements AttachView<JournalAttachment, ClaimReading> {
   /** Nobody but the controller changes what a claim lists (deploy/admission). */
   readonly mayRenew = false;
@@ -70,7 +67,6 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     return this.#version;
   }
 
-  /** Notes the version of something that was written. */
   wrote(resourceVersion: string): void {
     const version = Number(resourceVersion);
     if (version > this.#version) this.#version = version;
@@ -175,10 +171,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     );
   }
 
-  /**
-   * The attachments in the allocations of the claim's addresses, and this node's of the journal: a restored etcd lacks
-   * what was attached since.
-   */
+  /** Of the allocations and of this node's journal: a restored etcd lacks what was attached since. */
   usersOf(claim: ClaimReading, others: readonly JournalAttachment[]): ClaimUser[] {
     const users = new Map<string, ClaimUser>();
     for (const one of others) {
@@ -273,10 +266,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     return { held: [...held, ...(await this.#readAskedFor(addresses, holder))], taken: null };
   }
 
-  /**
-   * What is asked for instead, and is the claim's already: an ADD that would move the claim was cut short, or it moves
-   * back.
-   */
+  /** What is the claim's already: an ADD that would move the claim was cut short, or it moves back. */
   async #readAskedFor(listed: readonly InterfaceAddress[], holder: AllocationOwner): Promise<readonly HeldAddress[]> {
     const { requested, mac } = this.ask;
     const others = withReservation(requested, this.definition.reservations, mac).filter(

@@ -32,7 +32,7 @@ import { publish } from "./publish.ts";
 import { reconsider } from "./reconsider.ts";
 import { reserve, type SlotsOutcome } from "./reserve.ts";
 
-/** The outcome of one round of an ADD; "again": what it read has changed, and everything is decided again. */
+/** "again": what was read has changed, and everything is decided again. */
 type Round = AttachOutcome | "again";
 type Decision = AttachDecision<JournalAttachment, ClaimReading>;
 
@@ -87,7 +87,6 @@ async function attachOnce(parts: AttachParts, want: AttachWant, deadlineMs: numb
   return recorded;
 }
 
-/** Carries out a decision in the API. */
 async function carryOut(
   parts: AttachParts,
   view: ClusterView,
@@ -116,10 +115,7 @@ async function carryOut(
   }
 }
 
-/**
- * The answer without the API: to a repeat, or when a later DEL was seen; null when neither applies. The request has not
- * been read yet, so its claim is not known.
- */
+/** To a repeat, or when a later DEL was seen; null: neither. The request is not read yet: its claim is not known. */
 export async function answerFromJournal(
   parts: Pick<AttachParts, "directory">,
   want: AttachWant,

@@ -55,15 +55,10 @@ export interface KubernetesStoreOptions {
   readNetwork(network: string, deadlineMs: number): Promise<void>;
   /** Reads the API server's present version. Throws ApiAway. */
   probe(): Promise<unknown>;
-  /** Tells a pod's owner. */
   warnPod(pod: PodIdentity | null, reason: string, message: string): void;
 }
 
-/**
- * `Allocations` over the Kubernetes API: an IPAllocation object for each address, whose creation is the commit. SQLite
- * beside it is this node's journal: its uses and their history, never the authority over an
- * address.
- */
+/** An IPAllocation for each address, whose creation is the commit. The journal is no authority over an address. */
 export class KubernetesStore extends JournalReader implements NodeStore, LocalAnswers {
   readonly picture: Picture;
   /** Its directories are not read in a cluster: docs/decisions/0029. */
@@ -111,10 +106,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     this.reservations = new KubernetesReservations({ ...this.#parts, ...shared, holdings, waits: true });
   }
 
-  /**
-   * Opens the journal and releases what unfinished ADDs of the previous process had reserved. If the journal is lost
-   * later, the API has what it must know.
-   */
+  /** Abandons what ADDs of the process before had reserved: if the journal is lost later, the API knows the rest. */
   async open(): Promise<void> {
     await this.directory.open();
     if (this.directory.status.kind !== "ready") return;
@@ -132,12 +124,10 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     await this.directory.rebuild(backup, { replace });
   }
 
-  /** Releases that the API server has not been told yet. */
   get owedCount(): number {
     return this.directory.status.kind === "ready" ? this.agreement.over.owed().count : 0;
   }
 
-  /** Attachments with an address that now belongs to another owner. */
   get lostCount(): number {
     return this.directory.status.kind === "ready" ? (this.directory.ledger.sql.lostCount.get()?.n ?? 0) : 0;
   }

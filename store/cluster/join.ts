@@ -80,9 +80,7 @@ async function joinOne(
   picture.note(network, address, attacher.owner.uid, "Bound", resourceVersion);
 }
 
-/**
- * The faster writer may have attached another pod, and it is in the journal also where a restored etcd has lost that.
- */
+/** The faster writer may have attached another pod; the journal has it also where a restored etcd has lost that. */
 async function whyInUse(view: ClusterView, attacher: ClusterAttacher): Promise<Refusal | null> {
   const { claim, owner } = attacher;
   const inTheWay = (claim: ClaimReading) => userInTheWay(view, attacher, claim, view.attachmentsOf(owner));

@@ -18,12 +18,10 @@ const LOOK_MS_MAX = 2_000;
 /** Somebody who looks again and again sees what was published so long ago at most, ms. */
 const LOOK_AGAIN_MS = 3_000;
 
-/** The networks of the cluster as people see them on a node. */
 export class NetworkLooks {
   readonly #api: KubeApi;
   readonly #picture: Picture;
   readonly #definitions: ClusterDefinitions;
-  /** Networks with an IPNetwork. */
   #recorded: ReadonlySet<string> = new Set();
   #lookedMs = Number.NEGATIVE_INFINITY;
 
@@ -52,10 +50,7 @@ export class NetworkLooks {
     }
   }
 
-  /**
-   * Who has an address: on the networks whose subnets have it, else on any that is known, where it may be from before
-   * an edit. Throws ApiAway.
-   */
+  /** On the networks whose subnets have it, else on any: it may be from before an edit. Throws ApiAway. */
   async at(address: Address, filter: AllocationFilter): Promise<Page<AllocationView>> {
     await this.look();
     const { network } = filter;

@@ -12,7 +12,6 @@ import type { SlotsOutcome } from "./reserve.ts";
 
 interface Asking {
   readonly namespace: string;
-  /** The claim of the ADD; absent: it has none. */
   readonly claim?: ClaimReading | null;
   readonly deadlineMs: number;
 }

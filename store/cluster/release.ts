@@ -24,9 +24,8 @@ interface Asking {
 }
 
 /**
- * An operator releases an address. While an attachment uses it or a living pod holds it, this is refused unless forced;
- * while its claim exists it is always refused: delete the claim. `dryRun`: only says what would become of it. Throws
- * ApiAway and RefusalError.
+ * For an operator. Refused, unless forced, while an attachment or a living pod has it; always while its claim exists.
+ * Throws ApiAway and RefusalError.
  */
 export async function releaseInKubernetes(
   client: AllocationClient,
@@ -103,10 +102,7 @@ function isClaimed(owner: Owner): boolean {
   return owner.kind === "claim" || (isMachine(owner.kind) && !isPreallocation(owner));
 }
 
-/**
- * Of a machine, an object of its name is enough: it takes over what its predecessor had. Throws API_REFUSED where it
- * may not be read.
- */
+/** Of a machine, one of its name is enough: it takes over what its predecessor had. Throws API_REFUSED. */
 async function claimExists(api: Pick<KubeApi, "send" | "clock">, owner: Owner, deadlineMs: number): Promise<boolean> {
   for (const path of pathsOf(owner)) {
     const read = await new ObjectClient(api).get(path, deadlineMs);

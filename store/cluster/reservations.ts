@@ -19,7 +19,6 @@ import { type KeyedMutex, ownerKey, STILL_UNDER_WAY } from "./parts/keyed-mutex.
 import { reconsider } from "./reconsider.ts";
 import { reserve } from "./reserve.ts";
 
-/** Everything that reservations work with. */
 interface ReservationParts extends Pick<AttachParts, "client" | "picture" | "continuity"> {
   readonly context: Pick<AttachParts["context"], "clock">;
   readonly api: KubeApi;
@@ -129,7 +128,6 @@ async function reserveOnce(
   return refusedOrAgain(parts, want, reserved.refusal, deadlineMs);
 }
 
-/** The addresses that are requested. */
 function namedIn({ request }: ReserveWant): readonly Address[] {
   if (request.kind === "addresses") return request.addresses.map(({ address }) => address);
   return request.kind === "single" && request.requested !== null ? [request.requested.address] : [];
@@ -188,7 +186,6 @@ async function refusedOrAgain(
   return outcome === "again" ? outcome : { kind: "refused", refusal: outcome.refusal };
 }
 
-/** Decides from the owner's allocations in the API, and from the picture of free addresses. */
 async function decide(
   parts: ReservationParts,
   { owner, network, request }: ReserveWant,

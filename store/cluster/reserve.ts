@@ -30,9 +30,7 @@ export interface Reservation {
   readonly mayBeOwn?: boolean;
   /** Makes durable what is about to be tried or may already be reserved. */
   announce(addresses: readonly InterfaceAddress[]): Promise<void>;
-  /** An allocation as it was just read or written. */
   learned?(object: AllocationReading["object"]): void;
-  /** An allocation as it was just written. */
   wrote?(object: AllocationReading["object"]): void;
 }
 
@@ -41,10 +39,7 @@ export type SlotsOutcome =
   | { readonly kind: "reserved"; readonly addresses: readonly InterfaceAddress[] }
   | { readonly kind: "refused"; readonly refusal: Refusal; readonly reserved: readonly InterfaceAddress[] };
 
-/**
- * Reserves one address for each slot, all slots at once. Throws ApiAway when an outcome is unknown: then everything
- * announced may be reserved.
- */
+/** All slots at once. Throws ApiAway when an outcome is unknown: then everything announced may be reserved. */
 export async function reserve(reservation: Reservation, slots: readonly Slot[]): Promise<SlotsOutcome> {
   const searches = slots.map((slot) => new Search(reservation, slot));
   const tried: InterfaceAddress[] = [];
@@ -71,7 +66,6 @@ export async function reserve(reservation: Reservation, slots: readonly Slot[]):
   return refusal === null ? { kind: "reserved", addresses } : { kind: "refused", refusal, reserved: addresses };
 }
 
-/** The search for one address in one range set: tries candidate after candidate. */
 class Search {
   readonly #reservation: Reservation;
   readonly #pool: Pool;
@@ -136,16 +130,13 @@ class Search {
     throw new RefusalError(poolFull(this.#pool, this.#reservation.definition.name));
   }
 
-  /** Removes the mark of a candidate that was not tried and will not be, so that other ADDs may try it. */
+  /** Of a candidate that will not be tried: other ADDs may try it. */
   leave(): void {
     this.#unmark();
     this.#unmark = () => {};
   }
 
-  /**
-   * The picture was wrong. Whoever else searches here finds the same addresses free, so the next one is tried
-   * elsewhere.
-   */
+  /** Whoever else searches here finds the same addresses free, so the next one is tried elsewhere. */
   async #noteConflict(conflicts: number): Promise<void> {
     const { picture, definition, deadlineMs, holder, clock } = this.#reservation;
     if (this.#isRequested) return;
@@ -170,7 +161,6 @@ class Search {
     }
   }
 
-  /** Returns whether the candidate now belongs to the holder. */
   async #take(one: InterfaceAddress): Promise<boolean> {
     const { client, definition, holder, deadlineMs, mayBeOwn = false } = this.#reservation;
     const outcome = await hold<AllocationReading>(client, {
@@ -235,10 +225,7 @@ class Search {
     );
   }
 
-  /**
-   * Keeps the mark of an address that another owner holds, as that owner's. Without it the address would be free for
-   * every ADD that already knows the allocation from a watch.
-   */
+  /** Marked as its owner's: else it would be free for every ADD that knows the allocation from a watch. */
   #lose({ address }: InterfaceAddress, object: AllocationReading["object"]): void {
     const { spec, status, metadata } = object;
     const { picture, definition, learned } = this.#reservation;

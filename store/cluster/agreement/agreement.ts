@@ -22,28 +22,20 @@ export const AGREEMENT = "agreement";
 const AGAIN_MS_MIN = 20;
 /** Pause before settling is retried, at most, ms: a kubelet that has just started reports within seconds. */
 const SETTLE_AGAIN_MS_MAX = 1_000;
-/**
- * Within this time at most, ms, a node lists what it uses, after a reboot or a restore: thousands of nodes do so
- * together. Sooner where nodes compare more often.
- */
+/** After a reboot or restore a node lists what it uses within this time, ms, or its interval: thousands do at once. */
 const LIST_WITHIN_MS = 120_000;
 /** Pause before such a list is tried again, ms. */
 const LIST_AGAIN_MS = 10_000;
-/**
- * Everything is compared at least once in this time, ms, although the API server has what was written last: somebody
- * may have deleted single objects by force.
- */
+/** Everything is compared at least once in this time, ms: somebody may have deleted single objects by force. */
 const COMPARE_ALL_MS = 6 * 3_600_000;
 /** Pause before an unfinished comparison with the API is retried, at most, ms. */
 const COMPARE_AGAIN_MS_MAX = 5_000;
 
 export interface AgreementParts {
-  /** For what is put back. */
   readonly attach: AttachParts;
   readonly api: KubeApi;
   /** For reads that nobody waits for. */
   readonly reads: AllocationClient;
-  /** For releases. */
   readonly releases: AllocationClient;
   /** ADDs of this process that have not ended. */
   readonly underWay: ReadonlySet<string>;
@@ -51,11 +43,9 @@ export interface AgreementParts {
   definitionOf(network: string): { readonly definition: NetworkDefinition } | null;
   /** Reads the API server's present version. Throws ApiAway. */
   probe(): Promise<unknown>;
-  /** Tells a pod's owner. */
   warnPod(pod: PodIdentity | null, reason: string, message: string): void;
 }
 
-/** The daemon around it. */
 interface Surroundings {
   /** How often it compares, ms. */
   readonly intervalMs: number;
@@ -63,15 +53,11 @@ interface Surroundings {
 }
 
 /**
- * Brings this node and the API server into agreement, before ADD is served and later: what the API server has of this
- * node, what this node holds, and what it has stopped using (`over`), each by the rows of the table. Once at the start,
- * again when the journal had to begin anew, after every gap in contact, and every few minutes, when one read shows
- * whether the API server still has everything that this node wrote. No step waits for another one that hangs: after a
- * gap, other nodes wait only seconds for what this one finds.
+ * The loop over the table: at the start, when the journal had to begin anew, after every gap in contact, and every few
+ * minutes. No step waits for another one that hangs: after a gap other nodes wait only seconds for what this one finds.
  */
 export class Agreement {
   readonly over: Over;
-  /** Of contact with the API server. */
   readonly gap: GapNote;
   readonly #parts: AgreementParts;
   readonly #clock: Clock;
@@ -85,7 +71,6 @@ export class Agreement {
   /** When somebody last doubted, ms of the monotonic clock. */
   #doubtedMs = Number.NEGATIVE_INFINITY;
   #settled = false;
-  /** Why the last attempt to settle failed. */
   #problem: string | null = null;
   /** Addresses that could not be put back. */
   readonly #unrestored = new Set<string>();
@@ -106,7 +91,6 @@ export class Agreement {
     return this.#problem ?? "the API server was not told yet what it is owed";
   }
 
-  /** For `holdfast check`. */
   findings(): Finding[] {
     if (this.#problem === null || this.#settled) return [];
     const hint = "nothing is given, recovered or released until then; docs/operations.md, Boot IDs";
@@ -180,10 +164,7 @@ export class Agreement {
     await this.over.stop();
   }
 
-  /**
-   * What the API server has of this node, where the journal may lack it; null: it lacks nothing. Throws ApiAway,
-   * OtherNode.
-   */
+  /** null: the journal lacks nothing. Throws ApiAway, OtherNode. */
   async judgeOwnObjects(why = this.#whyList()): Promise<OwnObjects | null> {
     if (why === null) return null;
     const { api, reads, attach, definitionOf } = this.#parts;
@@ -192,7 +173,6 @@ export class Agreement {
     return judgeOwnObjects({ api, reads, directory, context, claimAccess, definitionOf }, why, ours);
   }
 
-  /** What this node holds. Throws ApiAway. */
   judgeHeldUses(extent: Extent): Promise<HeldUses> {
     const { api, attach } = this.#parts;
     const node = () => readNodeObject(api, attach.directory, attach.context.node);
@@ -201,10 +181,7 @@ export class Agreement {
     return judgeHeldUses(attach, { everything, nothingProves }, { unrestored: this.#unrestored, node });
   }
 
-  /**
-   * Before anything is given back in its name. Returns whether the Node object certainly describes this machine. Throws
-   * OtherNode.
-   */
+  /** Whether the Node object certainly describes this machine. Throws OtherNode. */
   async identify(): Promise<boolean> {
     const { api, attach, log } = this.#parts;
     const identity = await readNodeIdentity(api, attach.context);
@@ -293,7 +270,6 @@ export class Agreement {
     }
   }
 
-  /** Whether an address belongs to another owner now. */
   async #compare(): Promise<boolean> {
     const { attach, log, warnPod, probe } = this.#parts;
     const { continuity } = attach;

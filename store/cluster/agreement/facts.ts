@@ -19,7 +19,6 @@ export function containerOf(machine: Machine, use: Pick<Attachment, "stamp" | "n
   return isLearnt(use) ? "learnt" : "unseen";
 }
 
-/** The owner of a use, and its key. */
 interface UsedBy {
   readonly owner: Pick<AllocationOwner, "kind" | "uid" | "interface">;
   readonly attachment: Pick<AllocationAttachment, "containerID" | "interface">;
@@ -43,9 +42,7 @@ export function isReleased({ status }: IPAllocation): boolean {
   return status?.state === "Cooling" || status?.state === "Retained";
 }
 
-/**
- * Judges a use of which the journal and what was read tell everything that a row needs; `asked` only when one needs it.
- */
+/** Of a use of which everything that a row needs is known, or `asked` when one needs it. */
 export function verdictOn(
   known: Partial<Facts>,
   asked: { readonly [F in keyof Facts]?: () => Facts[F] } = {},

@@ -27,7 +27,6 @@ export interface HeldUses {
   readonly restored: number;
   /** Attachments with an address that belongs to another owner now, and did not before. */
   readonly lost: readonly Attachment[];
-  /** Number of attachments with such an address. */
   readonly stillLost: number;
   /** Claims whose empty list was filled in again: `namespace/name`. */
   readonly republished: readonly string[];
@@ -40,14 +39,10 @@ export interface HeldUses {
 }
 
 /**
- * Compares what this node holds with the API, unless the API has what this node wrote last: a missing allocation is
- * created again under its name; an attachment whose address belongs to another owner is recorded as lost. Neither
- * applies to a pod that has ended: its sandbox may exist for long, and the controller has released its address by the
- * same rule (PodView.terminal); nor to one that is gone and whose container's namespace is gone too, or whose container
- * was of an earlier boot, as a journal has it whose end a power failure took, or may have been, as the API tells it to
- * a journal that was lost. A permanent refusal is reported and skipped, so that everything else is still compared.
- * `unrestored` remembers it between calls, so that its network is marked once. See docs/decisions/0077. What is missing
- * since this node's Node was deleted was given back by the controller, and marks nothing. Throws ApiAway.
+ * Compares what this node holds with the API, by the table, unless the API has what this node wrote last (decision 77).
+ * A permanent refusal is reported and skipped; `unrestored` remembers it between calls, so that its network is marked
+ * once. What is missing since this node's Node was deleted was given back by the controller, and marks nothing. Throws
+ * ApiAway.
  */
 export async function judgeHeldUses(
   parts: AttachParts,
@@ -98,10 +93,7 @@ async function hasLastWrite(parts: AttachParts): Promise<boolean> {
   return true;
 }
 
-/**
- * Whether the API server has the attachment that this node has ended, or an older state of its allocation, which may be
- * from before it.
- */
+/** Whether the API server has what was ended, or an older state of its allocation, which may be from before it. */
 async function isThereAgain({ client, context, directory }: AttachParts, row: ReleasedRow): Promise<boolean> {
   const { name: network } = directory.ledger.networkById(row.network_id);
   const [{ address }] = addressesOf(row) as [InterfaceAddress];
@@ -123,7 +115,6 @@ function attachmentIn({ directory }: Pick<AttachParts, "directory">, row: Attach
   return attachmentOf(row, directory.ledger.networkById(row.network_id).name);
 }
 
-/** One comparison of everything, and what it has found. */
 class Comparison {
   readonly #parts: AttachParts;
   readonly #missing: Missing;

@@ -12,10 +12,7 @@ export class Missing {
   readonly #counts = new Map<string, number>();
   readonly #told = new Map<string, Promise<void>>();
 
-  /**
-   * `isRestored`: the API server may have been restored; otherwise somebody has taken away single addresses, and no
-   * other is in doubt.
-   */
+  /** `isRestored`: the API server may have been restored; otherwise no address but the missing ones is in doubt. */
   constructor(
     parts: AttachParts,
     {

@@ -3,20 +3,14 @@ import { ObjectClient } from "../../../kube/object-client.ts";
 import { NODES_PATH, objectPath } from "../../../kube/objects.ts";
 import type { StateDirectory } from "../../journal/state-directory.ts";
 
-/**
- * Key under which the journal keeps the Node object with which it last compared everything: when it was created, and
- * its UID.
- */
+/** The journal's note of the Node with which it last compared everything: when it was created, and its UID. */
 const NODE_OBJECT = "node-object";
 
 /** This node's Node object, as it is when a comparison with the API begins. */
 export interface NodeObject {
   /** What the journal keeps of it; null: there is none, or it cannot be read. */
   readonly note: string | null;
-  /**
-   * The Node that the journal knew was deleted, and there is a later one: the cluster has given back what this node's
-   * containers used. A restored etcd brings back the same Node or an earlier one. See docs/decisions/0064.
-   */
+  /** Later than the one the journal knew: the cluster has given back what was used here. See docs/decisions/0064. */
   readonly isNew: boolean;
 }
 

@@ -25,7 +25,6 @@ const REPEATED_US_MAX = 30_000_000;
 const TAKING_US_MAX = 600_000_000;
 const READ_MS_MAX = 10_000;
 
-/** Releases that have not been sent yet. */
 export interface Owed {
   readonly count: number;
   /** The youngest; 0: there is none. */
@@ -69,7 +68,6 @@ export class Over {
     this.wake();
   }
 
-  /** There may be something to send. */
   wake(): void {
     this.#sending.trigger();
   }
@@ -86,9 +84,8 @@ export class Over {
   }
 
   /**
-   * Gives back what ADDs reserved whose answer was lost, and to which nobody comes back: neither their repeat nor,
-   * where the runtime has forgotten them, a DEL. Never what an ADD reserves that is under way in this process, however
-   * old: after a suspend in the middle of it, its machine does not know what it has reserved.
+   * What ADDs reserved to which nobody comes back. Never that of one under way in this process, however old: after a
+   * suspend in the middle of it, its machine does not know what it has reserved.
    */
   async abandonUnanswered(nowUs: number): Promise<void> {
     const { directory, underWay } = this.#parts;

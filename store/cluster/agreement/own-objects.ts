@@ -63,9 +63,8 @@ export interface OwnObjectsParts {
 }
 
 /**
- * Why the API server may have what the journal has not. new journal: the old one was damaged or lost, or the node was
- * just installed: read before an ADD. first in boot: what was being reserved when the power went. restored: the API
- * server has again what has ended since.
+ * new journal: the old one was damaged or lost, or the node was just installed: read before an ADD. first in boot: what
+ * was being reserved when the power went. restored: the API server has again what has ended since.
  */
 type WhyList = "new journal" | "first in boot" | "restored";
 
@@ -79,9 +78,7 @@ export function whyList(ledger: Ledger): WhyList | null {
 
 export interface OwnObjects {
   readonly why: WhyList;
-  /** Attachments that were recorded. */
   readonly recorded: number;
-  /** Addresses that are to be released. */
   readonly owed: number;
 }
 
@@ -219,10 +216,7 @@ function isKnown(ledger: Ledger, found: FoundAttachment): boolean {
   return addresses.some(({ address }) => owed.some((one) => sameAddress(one.address, address)));
 }
 
-/**
- * Whether the container of this ID that certainly runs now is another pod's, with other addresses. A runtime has one
- * container of an ID at a time.
- */
+/** Whether another pod's container of this ID certainly runs, with other addresses: a runtime has one at a time. */
 function isOfFormerUse(
   { sql, networks, context }: Ledger,
   { attachment, object, addresses }: FoundAttachment,
@@ -238,10 +232,7 @@ function isOfFormerUse(
   return !addresses.some(has) && context.namespaceAlive?.(netns) === true;
 }
 
-/**
- * Whether the pod of what it owns by itself has been attached in another container of this boot. What was learnt from
- * the API may be of an earlier one, and does not tell which of them came later.
- */
+/** Whether its pod has another container of this boot; what was learnt does not tell which of them came later. */
 function isOfFormerSandbox({ sql, context }: Ledger, { attachment, object }: FoundAttachment): boolean {
   const { kind, uid, interface: interfaceName } = object.spec.owner;
   if (kind !== "Pod") return false;

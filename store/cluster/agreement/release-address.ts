@@ -32,10 +32,7 @@ export interface ReleaseParts {
  */
 export type Released = IPAllocation | "told" | "later" | "absent";
 
-/**
- * Gives one address of a use that is over back. The row names its owner and container: an address that now belongs to
- * another owner is left alone. Throws ApiAway, RefusalError.
- */
+/** An address that now belongs to another owner is left alone. Throws ApiAway, RefusalError. */
 export async function releaseAddress(
   { directory, client, picture, underWay }: ReleaseParts,
   row: OwedRow,
@@ -80,7 +77,6 @@ export async function releaseAddress(
   }
 }
 
-/** The owner of a use in the form of IPAllocations. */
 function ownerOf({ owner_kind: kind, owner_uid: uid, owner_interface: interfaceName }: OwedRow) {
   return { kind: OWNER_KINDS[kind].object, uid, interface: interfaceName };
 }
@@ -107,24 +103,17 @@ function isUsed(ledger: Ledger, row: OwedRow, address: Address): boolean {
     .some((one) => has(one, address));
 }
 
-/** Whether an attachment has an address. */
 function has(one: AttachmentRow, address: Address): boolean {
   return addressesOf(one).some((its) => sameAddress(its.address, address));
 }
 
-/**
- * A row is written before an ADD's first write and becomes its attachment. One at rest, whose ADD has ended without an
- * answer, keeps nothing: the next ADD reads what it finds, and takes back what cools down.
- */
+/** A row at rest, whose ADD had no answer, keeps nothing: the next ADD takes back what cools down. */
 function isBeingAdded(ledger: Ledger, row: OwedRow, underWay: ReadonlySet<string>): boolean {
   const adds = takingOf(ledger, useOwnerOf(row), row.network_id);
   return adds.some((add) => isUnderWay(ledger, add, underWay));
 }
 
-/**
- * The object without what has ended; it cools down when that was the last attachment of an owner that ends with
- * it.
- */
+/** It cools down when that was the last attachment of an owner that ends with it. */
 function changeFor(object: IPAllocation, row: OwedRow): Change<"told"> {
   const attachments = attachmentsIn(object);
   const own = attachmentKey(row.container_id, row.interface);

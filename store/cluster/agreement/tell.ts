@@ -10,7 +10,6 @@ const WHY: { readonly [W in OwnObjects["why"]]: string } = {
   restored: "the API server may have been restored",
 };
 
-/** What operators hear of a look at what the API server has of this node. */
 export function tellOwnObjects(log: ClusterStoreLog, { why, recorded, owed }: OwnObjects): void {
   if (recorded > 0)
     log.warn({ recorded }, `${WHY[why]}; what the API knows of this node's containers is recorded again`);
@@ -21,7 +20,6 @@ export function tellOwnObjects(log: ClusterStoreLog, { why, recorded, owed }: Ow
     );
 }
 
-/** What operators, and owners of pods, hear of a comparison. */
 export function tellHeldUses(
   log: ClusterStoreLog,
   warnPod: (pod: PodIdentity | null, reason: string, message: string) => void,

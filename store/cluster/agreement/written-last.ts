@@ -11,9 +11,8 @@ import { objectOf } from "./facts.ts";
 const READ_MS_MAX = 10_000;
 
 /**
- * Whether the API server has what this node wrote for an attachment, whose version the journal has. etcd's states are
- * prefixes: one that has the last write has all before it. An older state of the same objects is not that write: a
- * backup from before a restore has them too, and need not have what was put back after it.
+ * etcd's states are prefixes: one that has the last write has all before it. An older state of the same objects is not
+ * that write: a backup from before a restore has them too, and need not have what was put back after it.
  */
 export async function isAsWritten(parts: AttachParts, attachment: Attachment, version: number): Promise<boolean> {
   const { client, claimAccess, context } = parts;
@@ -44,7 +43,6 @@ export function newestOf(resourceVersions: readonly string[]): number {
   return Math.max(0, ...resourceVersions.map(Number).filter(Number.isSafeInteger));
 }
 
-/** The holder of an attachment's addresses, as its ADD recorded it. */
 export function holderOfAttachment(attachment: Attachment): AttachedHolder {
   const { containerId, interface: interfaceName, node, pod, sinceMs } = attachment;
   const ours: AllocationAttachment = {

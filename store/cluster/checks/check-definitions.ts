@@ -8,10 +8,7 @@ const DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinition
 const DEFINITIONS = ["ipallocations.ipam.holdfast.dev", "ipnetworks.ipam.holdfast.dev"];
 const LOOK_MS = 5_000;
 
-/**
- * A definition that is being deleted accepts no new object, and the finalizers of its objects keep it in that state. A
- * definition that may not be read is not checked.
- */
+/** One that is being deleted accepts no object, and its objects' finalizers keep it so. Unreadable: not checked. */
 export async function checkDefinitions(api: KubeApi): Promise<Finding[]> {
   const objects = new ObjectClient(api);
   const findings: Finding[] = [];

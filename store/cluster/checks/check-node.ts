@@ -26,16 +26,14 @@ export interface CheckNodeParts {
   /** Releases that are not told yet, of those up to this one. */
   owed(lastId: number): Owed;
   podState(pod: PodIdentity): Promise<PodState>;
-  /** Networks on which no new owner gets an address now. */
   recovering(): readonly string[];
   /** `status.ips` of a claim; null: the claim is gone, or cannot be read. */
   listOf(claim: Owner): Promise<readonly string[] | null>;
 }
 
 /**
- * The checks of one node: the API knows every address in use here as its owner's, and no release is outstanding. On a
- * busy node ADDs and releases are always under way: a node that has findings is looked at again, and only those of both
- * looks count. What keeps it from looking (a damaged database, an API server that is away) counts at once.
+ * ADDs and releases are always under way: a node that has findings is looked at again, and only those of both looks
+ * count. What keeps it from looking (a damaged database, an API server that is away) counts at once.
  */
 export async function checkNode(
   directory: { readonly ledger: Ledger },
@@ -54,7 +52,6 @@ export async function checkNode(
 /** What is found at one moment, and the youngest release that is outstanding then. */
 interface Look {
   readonly findings: Finding[];
-  /** Everything could be looked at. */
   readonly isComplete: boolean;
   readonly lastOwedId: number;
 }
@@ -177,10 +174,7 @@ function apiAway({ message: problem }: ApiAway): Finding {
   return { invariant: "api", message, hint: "check the API server and the way to it" };
 }
 
-/**
- * The addresses of such a pod may be released and allocated again while its sandbox exists: the next comparison ends
- * the attachment.
- */
+/** Its addresses may be given again while its sandbox exists: the next comparison ends the attachment. */
 async function hasCompleted(
   pod: PodIdentity | null,
   podState: (pod: PodIdentity) => Promise<PodState>,

@@ -30,10 +30,7 @@ export interface ClusterContinuityOptions {
   readMark(network: string, deadlineMs: number): Promise<void>;
   /** Everything that is followed must be listed again. */
   relist(): void;
-  /**
-   * Contact was lost and is there again: what this node holds must be compared. `isRestored`: the server certainly was
-   * restored.
-   */
+  /** Contact was lost and is there again. `isRestored`: the server certainly was restored. */
   compare(how: { readonly isRestored: boolean }): void;
 }
 
@@ -138,10 +135,7 @@ export class ClusterContinuity {
       .catch((error: Error) => log.warn({ network, err: error }, "the end of the recovery is not recorded yet"));
   }
 
-  /**
-   * Reads the API server's present version: one older than any seen before shows that it was restored. Returns whether
-   * there was an answer. Throws ApiAway.
-   */
+  /** An older version than any seen before shows a restore. Returns whether there was an answer. Throws ApiAway. */
   async probe(msMax = LOOK_MS_MAX): Promise<boolean> {
     const newestBefore = this.continuity.newest;
     const { api } = this.#options;
@@ -169,10 +163,7 @@ export class ClusterContinuity {
     this.#endIn(network, this.#options.recoveryMs);
   }
 
-  /**
-   * Removes a mark that has stood long enough; there may be no ADD for hours that would. A mark that was read again
-   * after another one, as happens while several nodes write theirs, stays longer.
-   */
+  /** There may be no ADD for hours that would. A mark that was read again after another node's stays longer. */
   #endIn(network: string, ms: number): void {
     this.#ends.get(network)?.cancel();
     const { api, readMark, log } = this.#options;

@@ -32,11 +32,10 @@ export interface ContinuityOptions {
 }
 
 /**
- * Whether the API server still has everything that it had. A server restored from a backup knows nothing of later
- * allocations, and would accept a second create for the address of a running container. After every gap in contact this
- * node therefore allocates nothing to new owners until it has compared what it holds with the API and the other nodes
- * have had the time to do the same, or what it wrote last proves that they need none; and never on a network that a
- * node has marked. See docs/decisions/0081.
+ * A server restored from a backup would accept a second create for the address of a running container. So after every
+ * gap in contact nothing is given to new owners until this node has compared what it holds, and the others have had the
+ * time to, or the last write proves that they need none; and never on a network that a node has marked. See
+ * docs/decisions/0081.
  */
 export class Continuity implements Contact {
   readonly #options: ContinuityOptions;
@@ -48,12 +47,8 @@ export class Continuity implements Contact {
   #compared = true;
   /** No allocations to new owners before this instant, ms. */
   #settledMs = Number.NEGATIVE_INFINITY;
-  /** The newest resourceVersion seen so far. */
   #newest = 0n;
-  /**
-   * By path, in their order: the last writes that were sent while nothing was in doubt, but of objects that are being
-   * written again.
-   */
+  /** By path, in order: the last ones sent while nothing was in doubt, but of objects that are being written again. */
   readonly #written = new Map<string, Written>();
   readonly #marks = new Map<string, { readonly id: string; readonly seenMs: number }>();
   /** By network: the epoch in which its mark was read. */
@@ -78,10 +73,7 @@ export class Continuity implements Contact {
     return [...this.#marks.keys()].filter((network) => this.recoveryLeftMs(network) > 0);
   }
 
-  /**
-   * Why no new owner gets an address now, whatever the network and however long an ADD waits; null: nothing of this
-   * node's own is in the way.
-   */
+  /** Why no new owner gets an address now, on any network, however long an ADD waits; null: nothing is in the way. */
   get closed(): string | null {
     if (this.#lost || !this.#compared)
       return "contact with the API server was lost, and what this node holds is not compared with it yet";
@@ -95,7 +87,6 @@ export class Continuity implements Contact {
     return !this.#lost && this.#compared && this.#settledMs <= this.#options.clock.monotonicMs();
   }
 
-  /** Contact with the API server is lost. */
   lose(): void {
     if (this.#lost) return;
     this.#lost = true;
@@ -150,7 +141,6 @@ export class Continuity implements Contact {
     return this.#newest;
   }
 
-  /** Notes the version of an object that was read. */
   noteVersion(resourceVersion: string | undefined): void {
     const version = versionOf(resourceVersion);
     if (version !== null && version > this.#newest) this.#newest = version;
@@ -185,10 +175,7 @@ export class Continuity implements Contact {
     return Math.max(0, known.seenMs + this.#options.recoveryMs - this.#options.clock.monotonicMs());
   }
 
-  /**
-   * Something of this node's was missing: no new owners on the network, here at once and soon everywhere. Throws
-   * ApiAway.
-   */
+  /** Something was missing: no new owners on the network, here at once and soon everywhere. Throws ApiAway. */
   async missing(network: string, what: string): Promise<void> {
     this.#beginEpoch();
     const { clock, recoveryMs } = this.#options;
@@ -198,10 +185,7 @@ export class Continuity implements Contact {
     await this.#options.mark(network, mark);
   }
 
-  /**
-   * Waits until a new owner may be given an address; returns the refusal when that takes too long, or at once without
-   * `waits`. Throws ApiAway.
-   */
+  /** Resolves when a new owner may have one; the refusal: too late, or at once without `waits`. Throws ApiAway. */
   async admit(network: string, deadlineMs: number, { waits = true } = {}): Promise<Refusal | null> {
     for (;;) {
       const epoch = this.#epoch;

@@ -7,12 +7,10 @@ import { isoTime } from "../../../platform/time.ts";
 /** The condition of an IPNetwork: allocations were lost, and new owners get no address until all are restored. */
 const RECOVERING = "Recovering";
 
-/** What is said of a network that recovers. */
 export function whyRecovering(network: string): string {
   return `network ${network} recovers: its allocations had been taken away, and no new address of it is given meanwhile`;
 }
 
-/** That a node has found something missing. */
 export interface RecoveryMark {
   /** Another one for each time; "": by somebody who gave none. */
   readonly id: string;

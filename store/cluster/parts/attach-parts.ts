@@ -23,7 +23,6 @@ import type { NodeContext } from "../../node-context.ts";
 import type { Continuity } from "../contact/continuity.ts";
 import type { ClaimAccess, ClaimReading } from "./claim-access.ts";
 
-/** Everything that an ADD in Kubernetes works with. */
 export interface AttachParts {
   readonly directory: StateDirectory;
   readonly context: NodeContext;
@@ -31,13 +30,11 @@ export interface AttachParts {
   readonly picture: Picture;
   readonly claimAccess: ClaimAccess;
   readonly continuity: Continuity;
-  /** Releases are waiting to be sent to the API server. */
   owed(): void;
 }
 
 export type ClusterAttacher = Attacher<JournalAttachment, ClaimReading>;
 
-/** The holder that an allocation is made for. */
 export function holderOf(
   { context }: Pick<AttachParts, "context">,
   want: AttachWant,

@@ -19,9 +19,8 @@ interface OwnReading {
 }
 
 /**
- * The owner's addresses: those of its former sandbox (all of them are kept), or cooling ones that an earlier attempt
- * reserved (tried first), or that a claim had before its VM went to another network. Each is read from the API: what
- * this node remembers proves nothing. See docs/decisions/0012.
+ * Those of its former sandbox (all are kept), cooling ones that an earlier attempt reserved (tried first), or those of
+ * a claim before its VM changed networks. Each is read: what a node remembers proves nothing. See docs/decisions/0012.
  */
 export async function findOwn(
   { directory, picture, client, context }: AttachParts,

@@ -5,9 +5,8 @@ import type { AttachWant } from "../../allocations.ts";
 import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
 
 /**
- * What deleted claims of the claim's name had: its Retained addresses are the claim's. Of a Bound one the controller
- * has to find first that nothing uses it any more; a node cannot know that, and may not release it. Costs a request
- * only where the network retains. See docs/decisions/0068.
+ * Retained ones of deleted claims of its name are the claim's. That nothing uses a Bound one any more only the
+ * controller finds. Costs a request only where the network retains. See docs/decisions/0068.
  */
 export async function findRetained(
   { client }: Pick<AttachParts, "client">,

@@ -14,13 +14,10 @@ export interface Holdings {
   readonly mayLag: boolean;
   /** Its sound allocations on a network, cooling ones included, and those that it takes over. Throws ApiAway. */
   of(owner: Owner, network: string, deadlineMs: number): Promise<readonly OwnedAllocation[]>;
-  /** Notes an object that was just read or written. */
   learned(object: IPAllocation): void;
-  /** Notes that there is no object of this name. */
   forgotten(name: string): void;
 }
 
-/** Holdings by quorum reads of the API. */
 export class ReadHoldings implements Holdings {
   readonly mayLag = false;
   readonly #api: KubeApi;
@@ -51,7 +48,6 @@ export function readOwned(api: KubeApi, owner: Owner, deadlineMs: number): Promi
   );
 }
 
-/** A sound allocation with its address read. */
 export function owned(object: IPAllocation): OwnedAllocation {
   return { ...parseInterfaceAddress(object.spec.address), network: object.spec.network, object };
 }

@@ -2,7 +2,6 @@ import type { Owner } from "../../../ipam/owner.ts";
 import type { Clock } from "../../../platform/time.ts";
 import type { AttachWant } from "../../allocations.ts";
 
-/** Why a turn did not come in time. */
 export const STILL_UNDER_WAY = "an earlier request of the same container or owner is still waiting for it";
 
 /** Lets one at a time through for each key, in order of arrival. */
@@ -29,10 +28,7 @@ export class KeyedMutex {
     };
   }
 
-  /**
-   * Resolves when the caller may enter, with a function that it must call to let the next one in. null: it could not
-   * enter by `deadlineMs`, an instant of the clock, and has nothing to call.
-   */
+  /** Resolves with what lets the next one in; null: its turn did not come by `deadlineMs`, an instant of the clock. */
   async enter(key: string, deadlineMs: number): Promise<(() => void) | null> {
     const before = this.#last.get(key);
     let end: () => void = () => {};
@@ -63,10 +59,7 @@ export class KeyedMutex {
   }
 }
 
-/**
- * Whatever gives addresses to an owner or takes them away does so in the owner's turn. A claim is known by its name
- * alone before it has been read.
- */
+/** Whose turn giving or taking addresses needs. Before it is read, a claim is known by its name alone. */
 export function ownerKey(owner: Pick<Owner, "kind" | "namespace" | "name" | "uid" | "interface">): string {
   return owner.kind === "claim"
     ? `claim ${owner.namespace}/${owner.name}`

@@ -25,9 +25,8 @@ interface WithdrawOptions {
 }
 
 /**
- * Deletes the IPAddress that tells a machine of an allocation's address, before the allocation is released: no garbage
- * collector does, because its pool owns it too. One that somebody else made, or that has another address, is left
- * alone. Throws ApiAway when the outcome is unknown, and RefusalError API_REFUSED.
+ * Before the allocation is released: no garbage collector deletes the IPAddress, because its pool owns it too. One that
+ * somebody else made, or that has another address, stays. Throws ApiAway (unknown outcome), RefusalError API_REFUSED.
  */
 export async function withdrawMachineAddress(
   api: Pick<KubeApi, "send" | "clock">,

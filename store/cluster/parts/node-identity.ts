@@ -5,9 +5,8 @@ import { NODES_PATH, objectPath } from "../../../kube/objects.ts";
 import type { NodeContext } from "../../node-context.ts";
 
 /**
- * Whether this machine is the node whose name it uses. `other`: the Node object describes another boot, which means
- * another machine, or this one before its kubelet has reported. `unknown`: the Node object does not tell. See
- * docs/decisions/0081.
+ * `other`: the Node object describes another boot: another machine's, or this one's before its kubelet has reported.
+ * `unknown`: the Node object does not tell. See docs/decisions/0081.
  */
 export type NodeIdentity =
   | { readonly kind: "ours" }

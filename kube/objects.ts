@@ -160,7 +160,6 @@ export interface IPNetwork {
     readonly importWanted?: readonly { readonly subnets: string }[] | null;
     /** Which addresses are taken, for nodes that look for a free one. */
     readonly usedSpace?: PublishedSpaceFields | null;
-    /** Of the condition Recovering while it is True; null: removed with it. */
     readonly recovery?: { readonly id: string; readonly seconds: number } | null;
     /** Clusters of Cluster API, `namespace/name`, that were paused when they were last seen, as during a move. */
     readonly pausedClusters?: readonly string[];

@@ -23,8 +23,8 @@ import type { EndReason } from "../../allocations.ts";
  *   none     the journal knows nothing of it, and the API server has it
  *
  * The first row that applies decides. A fact that a row needs and nobody has asked for yet is to be asked for first, so
- * rows begin with what costs nothing. Whoever cannot be told of the object does not ask; a pod that nobody can tell of is
- * "unknown", and ends nothing. See docs/decisions/0080.
+ * rows begin with what costs nothing. Whoever cannot be told of the object does not ask; a pod that nobody can tell of
+ * is "unknown", and ends nothing. See docs/decisions/0080.
  */
 
 /** What is known of one use and one of its addresses; absent: not asked yet. */

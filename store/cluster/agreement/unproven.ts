@@ -40,7 +40,7 @@ export function markCompared(ledger: Ledger): void {
 /** With so many releases since a gap began everything is compared: that costs no more. */
 const SINCE_MAX = 20;
 
-/** Notes a release that this node has written. Since a gap all count: a restore may have come between any two of them. */
+/** A release was written. Since a gap all of them count: a restore may have come between any two. */
 export function noteReleased(ledger: Ledger, row: OwedRow, { spec, metadata }: IPAllocation): void {
   const { sql, ids } = ledger;
   const version = Math.max(1, newestOf([metadata.resourceVersion]));

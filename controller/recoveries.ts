@@ -57,10 +57,8 @@ export class Recoveries {
       if (signal.aborted || idle() !== null) return;
       const { network } = object.spec;
       await endRecovery(api, network, one.mark);
-      log.info(
-        { network, mark: one.mark.message },
-        "the network has recovered; the node that marked it has not said so",
-      );
+      const what = { network, mark: one.mark.message };
+      log.info(what, "the network has recovered; the node that marked it has not said so");
     }
   }
 }

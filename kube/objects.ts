@@ -158,7 +158,6 @@ export interface IPNetwork {
     readonly importedFrom?: readonly ImportSource[];
     /** Subnets of configurations on nodes that daemons wait for, as in ImportSource; null: none. */
     readonly importWanted?: readonly { readonly subnets: string }[] | null;
-    /** Which addresses are taken, for nodes that look for a free one. */
     readonly usedSpace?: PublishedSpaceFields | null;
     readonly recovery?: { readonly id: string; readonly seconds: number } | null;
     /** Clusters of Cluster API, `namespace/name`, that were paused when they were last seen, as during a move. */

@@ -39,8 +39,8 @@ export interface HeldUses {
 }
 
 /**
- * Compares what this node holds with the API, by the table, unless the API has what this node wrote last: docs/decisions/0077.
- * A permanent refusal is reported and skipped; `unrestored` remembers it between calls, so that its network is marked
+ * Compares what this node holds with the API, unless that has what this node wrote last (docs/decisions/0077). A
+ * permanent refusal is reported and skipped; `unrestored` remembers it between calls, so that its network is marked
  * once. What is missing since this node's Node was deleted was given back by the controller, and marks nothing. Throws
  * ApiAway.
  */

@@ -1,4 +1,4 @@
-import { type KubeApi, ListRefused } from "../kube/kube-api.ts";
+import { BAD_REQUEST, type KubeApi, ListRefused } from "../kube/kube-api.ts";
 import type { PageRequest } from "./filter.ts";
 import { badToken, decodeToken, encodeToken } from "./pages.ts";
 import type { Page } from "./records.ts";
@@ -8,7 +8,6 @@ import type { Page } from "./records.ts";
  * less than a tenth of a second.
  */
 const OBJECTS_MAX = 500;
-const BAD_REQUEST = 400;
 
 interface Named {
   readonly metadata: { readonly namespace?: string; readonly name: string };

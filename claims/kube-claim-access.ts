@@ -6,6 +6,7 @@ import { type Refusal, type RefusalCode, RefusalError } from "../ipam/refusals.t
 import { refusedBy } from "../kube/answers.ts";
 import { claimObject, type EventWriter, reasonOf, vmiObject } from "../kube/events.ts";
 import type { KubeApi, Priority } from "../kube/kube-api.ts";
+import { UNPROCESSABLE } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { CLAIMS_PATH, namespacedPath } from "../kube/objects.ts";
 import { type ClaimFeatures, claimStatusPatch } from "../kube/views/claim-status-patch.ts";
@@ -33,8 +34,6 @@ const MAY_NOT_USE: readonly RefusalCode[] = [
   "CLAIM_OTHER_NETWORK",
   "CLAIM_IN_USE",
 ];
-/** HTTP status of an object that its definition does not allow. */
-const INVALID = 422;
 const ALL_FEATURES: ClaimFeatures = { ownerPod: true, conditions: true };
 
 /** Claims over the Kubernetes API: single quorum reads, and optimistic writes of their status. */
@@ -188,7 +187,7 @@ export class KubeClaimAccess implements ClaimAccess {
     const sent = (patch as { status: { ownerPod?: object; conditions?: object } }).status;
     if (written.kind === "refused") {
       // This cluster's definition has ownerPod as a string.
-      const isText = written.answer.status === INVALID && sent.ownerPod !== undefined && this.#features.ownerPod;
+      const isText = written.answer.status === UNPROCESSABLE && sent.ownerPod !== undefined && this.#features.ownerPod;
       if (!isText) throw refusedBy(written.answer, `write the status of IPAMClaim ${view.key}`);
       this.#believe({ ...this.#features, ownerPod: false });
       return this.#write(view, desired, priority, deadlineMs);

@@ -1,7 +1,5 @@
+import { NAME_CHARS_MAX } from "../kube/object-names.ts";
 import { hashedInterface, type VmiInterface } from "../kube/views/vmi-view.ts";
-
-/** Longest name of an object, as kubevirt/ipam-extensions cuts it. */
-const NAME_CHARS_MAX = 253;
 
 /** The name that kubevirt/ipam-extensions gives it (pkg/claims, ComposeKey). `network`: by its name in the VM. */
 export function claimOfInterface(vmi: string, network: string): string {

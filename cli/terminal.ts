@@ -1,7 +1,7 @@
 import { fstatSync, writeFileSync, writeSync } from "node:fs";
 import { CommandError, EXIT } from "./failure.ts";
 
-const STDOUT = 1;
+export const STDOUT = 1;
 const PAGE_COLUMNS = 80;
 
 /** Texts from outside (pod names, container IDs, error messages) must not control the reader's terminal. */

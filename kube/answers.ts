@@ -1,5 +1,5 @@
 import { RefusalError, refuse } from "../ipam/refusals.ts";
-import { ApiAway, type KubeAnswer } from "./kube-api.ts";
+import { ApiAway, CONFLICT, type KubeAnswer, NOT_FOUND } from "./kube-api.ts";
 
 /*
  * What an answer about one object means: nobody else decides that one is absent. Lists and watches are client/.
@@ -29,9 +29,6 @@ export type WriteOutcome =
   | { readonly kind: "conflict"; readonly answer: KubeAnswer }
   | { readonly kind: "absent"; readonly answer: KubeAnswer }
   | { readonly kind: "refused"; readonly answer: KubeAnswer };
-
-const NOT_FOUND = 404;
-const CONFLICT = 409;
 
 export function readingOf(answer: KubeAnswer, path: string): ObjectReading {
   const { status, body, serverMs } = answer;

@@ -14,6 +14,16 @@
 
 import type { Clock } from "../platform/time.ts";
 
+/** Statuses of the API server's answers that decide something. */
+export const BAD_REQUEST = 400;
+export const UNAUTHORIZED = 401;
+export const FORBIDDEN = 403;
+export const NOT_FOUND = 404;
+export const CONFLICT = 409;
+export const GONE = 410;
+export const UNPROCESSABLE = 422;
+export const TOO_MANY = 429;
+
 /** The order of waiting requests: an ADD's caller counts seconds, a DEL was answered already, the rest has time. */
 export type Priority = "add" | "del" | "housekeeping";
 

@@ -23,5 +23,3 @@ export const ERROR_CHARS_MAX = 512;
 export const SHOWN_INDEXES_MAX = 512;
 /** The largest index that the definitions accept. */
 export const INDEX_MAX = 2 ** 31 - 1;
-/** Longest name of an object, characters. */
-export const NAME_CHARS_MAX = 253;

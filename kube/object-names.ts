@@ -91,3 +91,6 @@ function shortened(readable: string, text: string, notAllowed: RegExp): string {
 function sha256(text: string): string {
   return hash("sha256", text).slice(0, HASH_CHARS);
 }
+
+/** Of an object's name, which is a DNS subdomain (RFC 1123). */
+export const NAME_CHARS_MAX = 253;

@@ -1,7 +1,7 @@
 import { type Clock, sleep } from "../platform/time.ts";
 import { Backoff } from "./backoff.ts";
 import { CollectionPaths } from "./collection-paths.ts";
-import { ApiAway, ListRefused, type WatchEnd } from "./kube-api.ts";
+import { ApiAway, BAD_REQUEST, FORBIDDEN, ListRefused, NOT_FOUND, TOO_MANY, type WatchEnd } from "./kube-api.ts";
 import { LastChange } from "./last-change.ts";
 import { type Listed, Listing, type Reflected, ReflectedItems } from "./reflected-items.ts";
 import { type ReflectorOptions, type ReflectorState, type ReflectorTimings, TIMINGS } from "./reflector-options.ts";
@@ -11,11 +11,6 @@ export type { ReflectorOptions, ReflectorState, ReflectorTimings } from "./refle
 
 /** Useless watches in a row after which to list again: the version they begin at may be wrong. */
 const QUICK_ENDS_MAX = 3;
-
-const NOT_FOUND = 404;
-const BAD_REQUEST = 400;
-const FORBIDDEN = 403;
-const TOO_MANY = 429;
 
 /**
  * Keeps a copy of a resource's objects: lists them, then follows changes, forever. Replaced objects are recognised by

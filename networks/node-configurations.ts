@@ -18,7 +18,7 @@ import type { CountingDefinition } from "./nad-verdict.ts";
 /** How long an ADD of a network that is not in use here is remembered, ms: a kubelet retries a refused ADD sooner. */
 const TRIED_MS = 600_000;
 /** Networks whose configuration is remembered: whoever may ask the runtime for an ADD names as many as they like. */
-const NETWORKS_MAX = 1_000;
+export const NETWORKS_MAX = 1_000;
 /** Of all of them together, as `weightOf` counts them. */
 const BYTES_MAX = 4 << 20;
 

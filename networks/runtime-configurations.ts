@@ -4,8 +4,8 @@ import type { NetworkDefinition } from "../ipam/definition/network-definition.ts
 import { parsePluginConfig } from "../ipam/definition/plugin-config.ts";
 import { BoundedMap } from "../platform/bounded-map.ts";
 import { subnetsOf } from "./import-sources.ts";
+import { NETWORKS_MAX } from "./node-configurations.ts";
 
-const NETWORKS_MAX = 1_000;
 /** Characters of their texts together, those of the configurations of a node's ADDs that `cni/request.ts` remembers. */
 const CHARS_MAX = 4 * 1024 * 1024;
 

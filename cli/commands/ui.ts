@@ -12,12 +12,11 @@ import { ClusterClient } from "../cluster-client.ts";
 import { CommandError } from "../failure.ts";
 import { loadBundle } from "../load-bundle.ts";
 import type { SocketClient } from "../socket-client.ts";
-import { note, print } from "../terminal.ts";
+import { note, print, STDOUT } from "../terminal.ts";
 
 type UiBundle = typeof import("../../ui/main.ts");
 
 const LITTLE_MEMORY = ["--max-semi-space-size=1", "--optimize-for-size"];
-const STDOUT = 1;
 /** Members of the file's group, and everybody. */
 const OTHERS_MAY_READ = 0o044;
 

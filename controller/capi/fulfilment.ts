@@ -3,6 +3,7 @@ import { poolKeyOf } from "../../claims/pools/pool-ledger.ts";
 import { type Address, formatAddress } from "../../ipam/space/address.ts";
 import { isNamespaceEnding, problemOf } from "../../kube/answers.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
+import { BAD_REQUEST, NOT_FOUND } from "../../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS, ObjectClient } from "../../kube/object-client.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import { namespacedPath } from "../../kube/objects.ts";
@@ -30,8 +31,6 @@ import { parsedAddress, type Recorded, type RecordedAddresses, type RecordedOutc
 import type { RefusedAddresses } from "./refused-addresses.ts";
 import type { ToldAddresses } from "./told-addresses.ts";
 
-const NOT_FOUND = 404;
-const BAD_REQUEST = 400;
 /** Rounds for one claim before it waits for the next turn: each begins where another writer was faster. */
 const ROUNDS_MAX = 3;
 

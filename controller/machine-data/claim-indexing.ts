@@ -1,8 +1,9 @@
 import { problemOf } from "../../kube/answers.ts";
 import type { EventWriter } from "../../kube/events.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
-import { DATA_CLAIMS_PATH, MACHINE_DATAS_PATH, NAME_CHARS_MAX } from "../../kube/metal3.ts";
+import { DATA_CLAIMS_PATH, MACHINE_DATAS_PATH } from "../../kube/metal3.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
+import { NAME_CHARS_MAX } from "../../kube/object-names.ts";
 import { namespacedPath } from "../../kube/objects.ts";
 import {
   type DataClaimView,

@@ -1,7 +1,7 @@
 import { problemOf } from "../../kube/answers.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
-import { NAME_CHARS_MAX } from "../../kube/metal3.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
+import { NAME_CHARS_MAX } from "../../kube/object-names.ts";
 import { API_VERSION, namespacedPath } from "../../kube/objects.ts";
 import type { MachineClaimView } from "../../kube/views/machine-claim-view.ts";
 import type { MachineDataView } from "../../kube/views/machine-data-view.ts";

@@ -2,6 +2,7 @@ import { ANNOTATION_CHARS_MAX, parseBoundedJson } from "../../ipam/definition/bo
 import type { JsonObject } from "../../ipam/definition/definition-keys.ts";
 import { problemOf } from "../../kube/answers.ts";
 import type { KubeApi, KubeRequest } from "../../kube/kube-api.ts";
+import { CONFLICT, UNPROCESSABLE } from "../../kube/kube-api.ts";
 import { HOST_MARK_ANNOTATION, HOSTS_PATH } from "../../kube/metal3.ts";
 import { HOUSEKEEPING_DEADLINE_MS, ObjectClient } from "../../kube/object-client.ts";
 import { namespacedPath } from "../../kube/objects.ts";
@@ -33,9 +34,6 @@ interface HostCondition {
 }
 
 const OK_MAX = 300;
-const CONFLICT = 409;
-/** A `test` of a JSON patch that does not hold, but also what validation and admission refuse. */
-const UNPROCESSABLE = 422;
 const NOT_TAKEN_BACK = "the Secrets of a former machine are still named by its host; it comes again";
 
 /** A machine's Secrets in the spec of its host, unless others are, until it goes. Writes test the version read. */

@@ -1,5 +1,6 @@
 import { problemOf } from "../../kube/answers.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
+import { CONFLICT, FORBIDDEN } from "../../kube/kube-api.ts";
 import { SECRETS_PATH } from "../../kube/metal3.ts";
 import { HOUSEKEEPING_DEADLINE_MS, ObjectClient } from "../../kube/object-client.ts";
 import { namespacedPath } from "../../kube/objects.ts";
@@ -7,8 +8,6 @@ import type { MachineDataView } from "../../kube/views/machine-data-view.ts";
 import { type Part, secretBody } from "./data-bodies.ts";
 import { failed, type Held } from "./data-status.ts";
 
-const CONFLICT = 409;
-const FORBIDDEN = 403;
 /** Quotas and ending namespaces are forbidden too. */
 const LACKS_RIGHT = /cannot create resource/;
 

@@ -1,5 +1,6 @@
 import { AddressSyntaxError, parseAddress } from "../../ipam/space/address.ts";
 import { type Cidr, cidrContains, networkOf as cidrOf, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { METADATA_PORT } from "../../kube/views/service-view.ts";
 import { PORT_MAX } from "../../platform/host-port.ts";
 import { METADATA_IPV4 } from "../drivers/driver.ts";
 import type { OvsdbOperation } from "../ovs/ovsdb-client.ts";
@@ -9,7 +10,6 @@ import { type BalancerRow, type NorthboundRows, OWNER, OWNER_KEY, type SwitchRow
 
 const NETWORK_KEY = "k8s.ovn.org/network";
 const ROLE_KEY = "k8s.ovn.org/role";
-const METADATA_PORT = 80;
 const OPTIONS = [
   // Without a backend a guest's connection is refused at once, instead of timing out.
   ["reject", "true"],

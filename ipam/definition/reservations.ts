@@ -10,7 +10,7 @@ const ENTRIES_MAX = 10_000;
 /** Addresses of one configuration: each takes 4 µs to read, and an event loop is not kept for more than 50 ms. */
 const RESERVED_MAX = 10_000;
 /** Addresses of one MAC: more than any network has range sets. */
-const ADDRESSES_MAX = 32;
+export const ADDRESSES_MAX = 32;
 /** Of the first octet: an address of a group, which no interface has. */
 const GROUP_BIT = 1;
 

@@ -15,12 +15,14 @@ import { Backoff } from "../backoff.ts";
 import {
   ApiAway,
   type AttemptFailure,
+  GONE,
   type KubeAnswer,
   type KubeApi,
   type KubeRequest,
   type ListAnswer,
   type ListRequest,
   type OnList,
+  UNAUTHORIZED,
   type WatchEnd,
   type WatchRequest,
 } from "../kube-api.ts";
@@ -36,9 +38,6 @@ const RETRY_MS_MIN = 50;
 const RETRY_MS_MAX = 2_000;
 /** For a watch to be accepted, ms: the server may first wait until its cache is as new as the requested version. */
 const WATCH_OPEN_MS = 30_000;
-
-const UNAUTHORIZED = 401;
-const GONE = 410;
 
 type Attempt =
   | { readonly kind: "answered"; readonly answer: KubeAnswer }

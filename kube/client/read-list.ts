@@ -1,7 +1,7 @@
 import { type Clock, sleep } from "../../platform/time.ts";
 import { problemOf } from "../answers.ts";
 import { Backoff } from "../backoff.ts";
-import { ApiAway, type ListAnswer, ListRefused, type ListRequest, type OnList } from "../kube-api.ts";
+import { ApiAway, GONE, type ListAnswer, ListRefused, type ListRequest, NOT_FOUND, type OnList } from "../kube-api.ts";
 import { fullNameOf } from "../object-names.ts";
 import type { KubeTransport } from "./kube-transport.ts";
 import { readPage } from "./listed-page.ts";
@@ -22,8 +22,6 @@ const RETRY_MS_MAX = 5_000;
 
 /** The cause that a server gives which is older than the version that was asked for. */
 const TOO_LARGE = "ResourceVersionTooLarge";
-const NOT_FOUND = 404;
-const GONE = 410;
 
 /**
  * The outcome of one page. `begin`: the list must be started over. `expired`: its version is too old; `goOn` is the

@@ -1,4 +1,5 @@
 import type { WatchEnd } from "../kube-api.ts";
+import { FORBIDDEN, GONE, TOO_MANY } from "../kube-api.ts";
 import type { Contact } from "./contact.ts";
 import type { AttemptOutcome } from "./kube-transport.ts";
 
@@ -6,10 +7,6 @@ type Answered = Extract<AttemptOutcome, { kind: "answered" }>;
 
 /** A server that is not ready is asked again after this, ms, whatever its Retry-After. */
 const UNAVAILABLE_WAIT_MS_MAX = 1_000;
-
-const FORBIDDEN = 403;
-const GONE = 410;
-const TOO_MANY = 429;
 
 /** Whether a status means trouble of the server, and not an answer to the request. */
 export function isPassing(status: number, contact: Contact): boolean {

@@ -7,6 +7,7 @@ import type { Clock } from "../../platform/time.ts";
 import { Contact } from "../client/contact.ts";
 import { ExchangeFailure, failureOf, type Limit, messageOf } from "../client/limit.ts";
 import type { OnRequest } from "../kube-api.ts";
+import { UNAUTHORIZED } from "../kube-api.ts";
 import type { KubeConnection } from "./kube-config.ts";
 
 /** Requests beyond this number wait for a connection: reads have no queue of their own. */
@@ -15,7 +16,6 @@ const CONNECTIONS_MAX = 64;
 const IDLE_CONNECTIONS_MAX = 32;
 /** TCP keep-alive, ms: a watch may be silent for a minute, and its peer may be gone. */
 const TCP_KEEP_ALIVE_MS = 30_000;
-const UNAUTHORIZED = 401;
 
 export interface HttpExchange {
   readonly verb: string;

@@ -13,9 +13,8 @@
 
 import { excerpt } from "../../ipam/copied-text.ts";
 import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
+import { NAME_CHARS_MAX } from "../object-names.ts";
 import type { OwnerReference } from "../objects.ts";
-
-const NAME_CHARS_MAX = 253;
 
 export type ObjectMetadata = Readonly<ReturnType<typeof readMetadata>>;
 

@@ -1,13 +1,12 @@
 import { ANNOTATION_CHARS_MAX, parseBoundedJson } from "../../ipam/definition/bounded-json.ts";
 import { invalid, isObject } from "../../ipam/definition/definition-keys.ts";
 import { parseRequestedAddress, type RequestedAddress } from "../../ipam/definition/requested-address.ts";
+import { ADDRESSES_MAX } from "../../ipam/definition/reservations.ts";
 import { hashedInterface } from "./vmi-view.ts";
 
 /** What a VM asks for, by its names of networks, as people and Forklift write it; KubeVirt copies it to the pod. */
 export const ADDRESSES_ANNOTATION = "network.kubevirt.io/addresses";
 
-/** Addresses that one interface may request: more than any network has range sets. */
-const ADDRESSES_MAX = 32;
 /** KubeVirt's limit for networks of a VM, with room to spare. */
 const NETWORKS_MAX = 256;
 /** A secondary interface of a launcher pod by KubeVirt's hashed scheme. */

@@ -1,4 +1,5 @@
 import { isObject } from "../../ipam/definition/definition-keys.ts";
+import { PORT_MAX } from "../../platform/host-port.ts";
 import { objectAt, readMetadata } from "./object-metadata.ts";
 
 export const SERVICES_PATH = "/api/v1/services";
@@ -20,13 +21,12 @@ export type ServiceVerdict =
   | { readonly kind: "refused"; readonly problem: string };
 
 /** Of the port that counts at 169.254.169.254 for metadata. */
-const METADATA_PORT = 80;
+export const METADATA_PORT = 80;
 /** TCP ports of a Service that guests reach, beside the one for port 80. */
 const OTHER_PORTS_MAX = 16;
 
 /** Ports of a Service that are read; nobody has as many. */
 const PORTS_MAX = 256;
-const PORT_MAX = 65_535;
 const FAMILIES_MAX = 2;
 
 /** Port 80; else the first of these names among several ports; else the first port. */

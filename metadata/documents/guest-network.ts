@@ -4,6 +4,7 @@ import { MAIN_TABLE } from "../../ipam/definition/routes-and-dns.ts";
 import { type Address, type Family, formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import { type Cidr, cidrContains, type InterfaceAddress, networkOf, parseCidr } from "../../ipam/space/cidr.ts";
 import type { Instance, InstanceNetwork } from "./instance.ts";
+import { MTU_MAX } from "./machine/read-template.ts";
 
 export interface GuestLink {
   readonly id: string;
@@ -29,8 +30,6 @@ export interface GuestRoute {
   /** The gateway is outside of the interface's subnets: an earlier route leads to it, on link. */
   readonly isOutside?: true;
 }
-
-const MTU_MAX = 65_535;
 
 /** Links without a MAC of their own are left out: cloud-init gives up the whole network for one it cannot match. */
 export function guestLinks(instance: Pick<Instance, "networks">): readonly GuestLink[] {

@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
 import type { ObjectReading } from "../../kube/answers.ts";
-import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import { ApiAway, FORBIDDEN, type KubeApi } from "../../kube/kube-api.ts";
 import { DATA_CLAIMS_PATH, DATA_TEMPLATES_PATH, MACHINE_DATAS_PATH } from "../../kube/metal3.ts";
 import { ADDRESS_POOLS_PATH, namespacedPath } from "../../kube/objects.ts";
 import { type AddressPoolView, projectAddressPool } from "../../kube/views/address-pool-view.ts";
@@ -29,7 +29,6 @@ export interface TemplateEdition {
   readonly problem: string | null;
 }
 
-const FORBIDDEN = 403;
 /** How long it is believed that something is not there yet, ms. */
 const AWAITED_MS = 500;
 /** As JSON: to read so much takes some 40 ms, in which no guest is answered. */

@@ -4,6 +4,7 @@ import type { IdentityInterface, IdentityView } from "../../identity/wire.ts";
 import { canonicalMac } from "../../ipam/definition/mac.ts";
 import { parseAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { NAME_CHARS_MAX } from "../../kube/object-names.ts";
 import { readUuid } from "../../kube/views/vmi-view.ts";
 import type { Instance, InstanceAddress, InstanceNetwork } from "../documents/instance.ts";
 import type { TenantLink, TenantView } from "./tenant-source.ts";
@@ -191,7 +192,6 @@ function addressOf({ address, gateway }: AnsweredAddress): readonly InstanceAddr
 
 /** RFC 1035: of one label, and of a whole name without the dot at its end. */
 const LABEL_CHARS_MAX = 63;
-const NAME_CHARS_MAX = 253;
 
 /** A name that somebody chose, as a host name: valid labels, joined with dots. null: nothing is left of it. */
 export function validHostname(text: string): string | null {

@@ -1,5 +1,5 @@
 import type { ObjectReading } from "../../kube/answers.ts";
-import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
+import { ApiAway, FORBIDDEN, type KubeApi } from "../../kube/kube-api.ts";
 import { namespacedPath } from "../../kube/objects.ts";
 import type { ObjectKind } from "../../kube/views/content-annotations.ts";
 import {
@@ -12,8 +12,6 @@ import {
 } from "../../kube/views/tenant-objects.ts";
 import { CachedReads } from "./cached-reads.ts";
 import type { TenantObjects } from "./content.ts";
-
-const FORBIDDEN = 403;
 
 export interface ObjectReference {
   readonly kind: ObjectKind;

@@ -1,9 +1,9 @@
 import { isObject } from "../../ipam/definition/definition-keys.ts";
 import { objectAt, readMetadata } from "../../kube/views/object-metadata.ts";
+import { PORT_MAX } from "../../platform/host-port.ts";
 
 export const SERVICE_NAME_LABEL = "kubernetes.io/service-name";
 const HOSTNAME = "kubernetes.io/hostname";
-const PORT_MAX = 65_535;
 
 /** What is kept of an EndpointSlice, of discovery.k8s.io/v1 or v1beta1. */
 export interface SliceView {

@@ -1,9 +1,8 @@
 import { isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
-import { isNamespaceName } from "../../kube/object-names.ts";
+import { isNamespaceName, NAME_CHARS_MAX } from "../../kube/object-names.ts";
 import type { UdnView } from "./udn-object.ts";
 import { udnSubnets } from "./udn-subnets.ts";
 
-const NAME_CHARS_MAX = 253;
 const NAMESPACE_CHARS_MAX = 63;
 const FIELD = "metadataServiceRef";
 

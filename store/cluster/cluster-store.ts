@@ -22,6 +22,7 @@ import type { ClusterStoreLog, NodeContext } from "../node-context.ts";
 import type { LocalAnswers, NetworkNow, NodeStore, ReleaseOutcome, ReleaseWant } from "../node-store.ts";
 import { Agreement } from "./agreement/agreement.ts";
 import { whyList } from "./agreement/own-objects.ts";
+import { READ_MS_MAX } from "./agreement/written-last.ts";
 import { answerFromJournal, attachInKubernetes } from "./attach.ts";
 import { checkNode } from "./checks/check-node.ts";
 import type { Continuity } from "./contact/continuity.ts";
@@ -34,8 +35,6 @@ import { attachKey, KeyedMutex, STILL_UNDER_WAY } from "./parts/keyed-mutex.ts";
 import { releaseInKubernetes } from "./release.ts";
 import { KubernetesReservations } from "./reservations.ts";
 
-/** Limit of reads for people and checks, ms. */
-const READ_MS_MAX = 10_000;
 /** Limit of a CHECK's reads, ms: afterwards the journal answers it, because a runtime has many containers to check. */
 const CHECK_MS_MAX = 2_000;
 

@@ -1,11 +1,8 @@
 import { describeOwner, type Owner } from "../../ipam/owner.ts";
 import { type CooldownDefinition, cooldownEndMs } from "../../ipam/space/rest.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../pictures/time-line.ts";
 import type { OwnerRow, UseRow } from "../wire.ts";
 import type { Entry } from "./ledger.ts";
-
-const MINUTE_MS = 60_000;
-const HOUR_MS = 3_600_000;
-const DAY_MS = 86_400_000;
 
 /** `claim default/vm1`, as the command line has it. */
 export function holderText([kind, namespace, name, uid, ifname]: OwnerRow): string {

@@ -1,3 +1,4 @@
+import { IPV6_GROUPS } from "../../ipam/space/address.ts";
 /** IP addresses as the server writes them, to numbers and back. A text from people goes to the server instead. */
 
 export type Family = 4 | 6;
@@ -16,7 +17,6 @@ export interface Cidr extends Address {
 
 /** Eight groups of four digits with seven colons: the longest text that the server writes. */
 const ADDRESS_CHARS_MAX = 39;
-const IPV6_GROUPS = 8;
 
 /** null: the text is no address. */
 export function parseAddress(text: string): Address | null {

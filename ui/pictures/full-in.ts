@@ -1,3 +1,4 @@
+import { HOUR_MS } from "./time-line.ts";
 export interface HeldPeriod {
   /** null: before anything that is recorded. */
   readonly fromMs: number | null;
@@ -5,7 +6,6 @@ export interface HeldPeriod {
   readonly untilMs: number | null;
 }
 
-const HOUR_MS = 3_600_000;
 /** A whole day, so that machines that start in the morning and stop in the evening are no growth. */
 const OBSERVED_MS = 24 * HOUR_MS;
 /** The first minutes of a network say nothing: everything starts at once. */

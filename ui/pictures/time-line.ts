@@ -115,9 +115,9 @@ function formatTime(ms: number, utcOffsetMs: number): string {
   return format.format(ms + utcOffsetMs);
 }
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MS = 24 * HOUR_MS;
+export const MINUTE_MS = 60_000;
+export const HOUR_MS = 60 * MINUTE_MS;
+export const DAY_MS = 24 * HOUR_MS;
 /** People count time in these. */
 const STEPS_MS = [
   ...[1, 5, 15, 30].map((minutes) => minutes * MINUTE_MS),

@@ -1,11 +1,14 @@
 import { isAbsent } from "../../../kube/answers.ts";
 import {
   ApiAway,
+  FORBIDDEN,
   type KubeAnswer,
   type KubeApi,
   type KubeRequest,
   type ListAnswer,
   type ListRequest,
+  NOT_FOUND,
+  UNAUTHORIZED,
   type WatchEnd,
   type WatchRequest,
 } from "../../../kube/kube-api.ts";
@@ -15,9 +18,6 @@ import { away, type ClusterProblem, forbidden, silent, unknownResource, unknownU
 
 /** For the request that explains a failed list, ms. */
 const EXPLAIN_MS = 3_000;
-const UNAUTHORIZED = 401;
-const FORBIDDEN = 403;
-const NOT_FOUND = 404;
 
 /** What Holdfast does not work without; definitions of other projects may be missing, as in a management cluster. */
 function isRequired(path: string): boolean {

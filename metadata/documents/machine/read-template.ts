@@ -1,6 +1,7 @@
 import type { ComputedRange, MachineTemplateSpec, TemplateHostInterface, TemplateStaticNetwork } from "./template.ts";
 import { TemplateProblem } from "./template.ts";
 
+export const MTU_MAX = 65_535;
 const SHOWN_CHARS_MAX = 80;
 
 /**
@@ -106,7 +107,6 @@ type Shape = Leaf | readonly [Shape] | { readonly [field: string]: Shape };
 const PARAMETER_LEVELS_MAX = 64;
 const INT32_MAX = 2 ** 31 - 1;
 const PREFIX_MAX = 128;
-const MTU_MAX = 65_535;
 const VLAN_ID_MAX = 4096;
 const ETHERNET_TYPES = ["bridge", "dvs", "hw_veb", "hyperv", "ovs", "tap", "vhostuser", "vif", "phy"];
 const BOND_MODES = ["balance-rr", "active-backup", "balance-xor", "broadcast", "balance-tlb", "balance-alb", "802.3ad"];

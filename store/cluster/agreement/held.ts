@@ -11,15 +11,12 @@ import type { AttachParts } from "../parts/attach-parts.ts";
 import { containerOf, isReleased, judgeAsking, objectOf } from "./facts.ts";
 import { Missing } from "./missing.ts";
 import type { NodeObject } from "./node-object.ts";
+import { TOGETHER_MAX } from "./over.ts";
 import type { EndingRow } from "./relations.ts";
-import { isUnproven, lastBeforeGap, markCompared, markUnproven, releasesAfter } from "./unproven.ts";
+import { isUnproven, lastBeforeGap, markCompared, markUnproven, releasesAfter, SINCE_MAX } from "./unproven.ts";
 import { holderOfAttachment, isAsWritten, newestOf } from "./written-last.ts";
 
 const PAGE = 100;
-/** With so many attachments since a gap began everything is compared: that costs no more. */
-const SINCE_MAX = 20;
-/** Reads at once: thousands of attachments are compared within seconds without crowding out ADDs. */
-const TOGETHER_MAX = 8;
 const ONE_MS_MAX = 10_000;
 
 export interface HeldUses {

@@ -12,9 +12,10 @@ import { judgeAsking } from "./facts.ts";
 import type { Facts } from "./relations.ts";
 import { type Released, type ReleaseParts, releaseAddress } from "./release-address.ts";
 import { noteReleased } from "./unproven.ts";
+import { READ_MS_MAX } from "./written-last.ts";
 
 /** Uses judged at once: a draining node frees a hundred addresses a second and leaves room for ADDs. */
-const TOGETHER_MAX = 8;
+export const TOGETHER_MAX = 8;
 /** Pause after a release could not be sent, ms. */
 const RETRY_PAUSE_MS = 1_000;
 /** After this long, a write of an abandoned request can no longer arrive, nor what the controller puts back, ms. */
@@ -23,7 +24,6 @@ const LATE_WRITE_MS_MAX = 120_000;
 const REPEATED_US_MAX = 30_000_000;
 /** A runtime repeats an ADD within minutes: after this long, the addresses of an unfinished ADD are released. µs. */
 const TAKING_US_MAX = 600_000_000;
-const READ_MS_MAX = 10_000;
 
 export interface Owed {
   readonly count: number;

@@ -29,7 +29,9 @@ import { delsOf, owe } from "../../journal/uses.ts";
 import type { NodeContext } from "../../node-context.ts";
 import type { ClaimAccess } from "../parts/claim-access.ts";
 import { verdictOn } from "./facts.ts";
+import { TOGETHER_MAX } from "./over.ts";
 import { isUnproven, markProven } from "./unproven.ts";
+import { READ_MS_MAX } from "./written-last.ts";
 
 /*
  * What the API has of this node and the journal has not: no attachment, no ADD under way, no outstanding release. It is
@@ -122,10 +124,6 @@ async function confirmed(
   }
   return found;
 }
-
-const READ_MS_MAX = 10_000;
-/** Pods read at once. */
-const TOGETHER_MAX = 8;
 
 /** UIDs of pods that have ended, among the attachments that the journal does not know. */
 async function endedPods(parts: OwnObjectsParts, found: readonly FoundAttachment[]): Promise<Set<string>> {

@@ -38,7 +38,7 @@ export function markCompared(ledger: Ledger): void {
 }
 
 /** With so many releases since a gap began everything is compared: that costs no more. */
-const SINCE_MAX = 20;
+export const SINCE_MAX = 20;
 
 /** A release was written. Since a gap all of them count: a restore may have come between any two. */
 export function noteReleased(ledger: Ledger, row: OwedRow, { spec, metadata }: IPAllocation): void {

@@ -8,7 +8,8 @@ import { isoTime } from "../../../platform/time.ts";
 import type { AttachParts } from "../parts/attach-parts.ts";
 import { objectOf } from "./facts.ts";
 
-const READ_MS_MAX = 10_000;
+/** Limit of a read that no ADD waits for, ms. */
+export const READ_MS_MAX = 10_000;
 
 /**
  * etcd's states are prefixes: one that has the last write has all before it. An older state of the same objects is not

@@ -12,18 +12,18 @@ export function spaceOf(metas: readonly ObjectMeta[], listVersion: string): Omit
     used: { 4: [] as Interval[], 6: [] as Interval[] },
     retained: { 4: [] as Interval[], 6: [] as Interval[] },
   };
-  const resting: { readonly address: Address; readonly version: bigint }[] = [];
+  const cooling: { readonly address: Address; readonly version: bigint }[] = [];
   for (const { name, labels, resourceVersion } of metas) {
     const address = addressOfAllocationName(name);
     if (address === null) continue;
     const { family, value } = address;
     const state = labels?.[LABEL_STATE];
-    if (state === "Cooling") resting.push({ address, version: BigInt(resourceVersion) });
+    if (state === "Cooling") cooling.push({ address, version: BigInt(resourceVersion) });
     else runs.used[family].push({ first: value, last: value });
     if (state === "Retained") runs.retained[family].push({ first: value, last: value });
   }
-  // The last write of one that rests was its release.
-  resting.sort((a, b) => (a.version < b.version ? -1 : 1));
+  // The last write of one that cools down was its release.
+  cooling.sort((a, b) => (a.version < b.version ? -1 : 1));
   const setsOf = (all: Record<Family, Interval[]>) => ({
     4: IntervalSet.from(all[4]),
     6: IntervalSet.from(all[6]),
@@ -32,7 +32,7 @@ export function spaceOf(metas: readonly ObjectMeta[], listVersion: string): Omit
     version: BigInt(listVersion),
     used: setsOf(runs.used),
     retained: setsOf(runs.retained),
-    resting: resting.map(({ address }) => address),
+    cooling: cooling.map(({ address }) => address),
     unlisted: new Map(),
   };
 }

@@ -1,8 +1,8 @@
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import type { Address, Family } from "../ipam/space/address.ts";
+import { type CooldownDefinition, cooldownEndMs } from "../ipam/space/cooldown.ts";
 import type { IntervalSet } from "../ipam/space/interval-set.ts";
 import { Pool } from "../ipam/space/pool.ts";
-import { type CooldownDefinition, cooldownEndMs } from "../ipam/space/rest.ts";
 
 /** Pools kept, by definition: two that disagree, or parts for machines, must not rebuild 100,000 entries each time. */
 const DEFINITIONS_KEPT_MAX = 16;
@@ -15,7 +15,7 @@ export interface StoredAddress {
   /** It is none of these, although it was among those taken. */
   readonly free?: boolean;
   /** Since when it is known to cool down, ms of the monotonic clock; absent: since now. */
-  readonly restingSinceMs?: number;
+  readonly coolingSinceMs?: number;
 }
 
 interface SpaceSources {
@@ -96,9 +96,9 @@ export class NetworkSpace {
   }
 
   /** Marks an address as released, cooling until the given instant of the monotonic clock. */
-  release(address: Address, restUntilMs: number, nowMs: number): () => void {
+  release(address: Address, coolingUntilMs: number, nowMs: number): () => void {
     this.boundCount -= 1;
-    const undo = this.#inEveryPool(address, (pool) => pool.release(address.value, restUntilMs, nowMs));
+    const undo = this.#inEveryPool(address, (pool) => pool.release(address.value, coolingUntilMs, nowMs));
     return () => {
       this.boundCount += 1;
       undo();
@@ -113,8 +113,8 @@ export class NetworkSpace {
     return this.#inEveryPool(address, (pool) => pool.allocate(address.value, { moveCursor: false }));
   }
 
-  endRest(address: Address): () => void {
-    return this.#inEveryPool(address, (pool) => pool.endRest(address.value));
+  endCooldown(address: Address): () => void {
+    return this.#inEveryPool(address, (pool) => pool.endCooldown(address.value));
   }
 
   /** Makes an address what the store says of it, whatever it was. */
@@ -159,6 +159,6 @@ export function fill(
     pool.allocate(value, { moveCursor });
     if (stored.retained) pool.retain(value);
     if (stored.free) pool.release(value, nowMs, nowMs);
-    if (stored.cooling) pool.release(value, cooldownEndMs(definition, stored.restingSinceMs ?? nowMs), nowMs);
+    if (stored.cooling) pool.release(value, cooldownEndMs(definition, stored.coolingSinceMs ?? nowMs), nowMs);
   }
 }

@@ -11,7 +11,7 @@ export interface Note {
   /** "": not known. */
   readonly resourceVersion: string;
   /** When this cool-down was first seen here, ms of the monotonic clock. */
-  readonly restingSinceMs: number;
+  readonly coolingSinceMs: number;
 }
 
 /** Notes by the text of their address. Where no controller publishes, every address of a node is noted. */

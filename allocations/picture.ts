@@ -24,7 +24,7 @@ interface Known {
   readonly notes: Notes;
   published: PublishedSpace | null;
   /** Addresses that cool down according to `published`: since when, ms of the monotonic clock. */
-  resting: ReadonlyMap<string, { readonly address: Address; readonly sinceMs: number }>;
+  cooling: ReadonlyMap<string, { readonly address: Address; readonly sinceMs: number }>;
   /** When the picture was true, ms of the monotonic clock. */
   trueMs: number;
   /** When what is published was read last, ms of the monotonic clock. */
@@ -74,10 +74,10 @@ export class Picture {
   }
 
   /** How long this very cool-down of an address has been seen here, ms; -1: it has not. */
-  restSeenMs(network: string, address: Address, resourceVersion: string): number {
+  cooldownSeenMs(network: string, address: Address, resourceVersion: string): number {
     const note = this.#known(network).notes.get(formatAddress(address));
     if (note?.state !== "cooling" || note.resourceVersion !== resourceVersion) return -1;
-    return this.#nowMs - note.restingSinceMs;
+    return this.#nowMs - note.coolingSinceMs;
   }
 
   /** Allocated and retained addresses of a network, inside its ranges or not. */
@@ -121,11 +121,11 @@ export class Picture {
    * given.
    */
   noteReported(network: string, addresses: Iterable<Address>): void {
-    const { notes, resting, published } = this.#known(network);
+    const { notes, cooling, published } = this.#known(network);
     for (const address of addresses) {
       const text = formatAddress(address);
       const isUsed = published?.used[address.family].contains(address.value) ?? false;
-      if (!isUsed && !notes.has(text) && !resting.has(text)) this.#put(network, address, null, "allocated", "");
+      if (!isUsed && !notes.has(text) && !cooling.has(text)) this.#put(network, address, null, "allocated", "");
     }
   }
 
@@ -194,24 +194,24 @@ export class Picture {
     const known = this.#known(network);
     const text = formatAddress(address);
     const before = known.notes.get(text);
-    const isSameRest = before?.state === "cooling" && before.resourceVersion === resourceVersion;
-    const seenMs = isSameRest ? before.restingSinceMs : known.resting.get(text)?.sinceMs;
-    const note: Note = { address, owner, state, resourceVersion, restingSinceMs: seenMs ?? this.#nowMs };
+    const isSameCooldown = before?.state === "cooling" && before.resourceVersion === resourceVersion;
+    const seenMs = isSameCooldown ? before.coolingSinceMs : known.cooling.get(text)?.sinceMs;
+    const note: Note = { address, owner, state, resourceVersion, coolingSinceMs: seenMs ?? this.#nowMs };
     known.notes.set(text, note);
     known.space.set(storedOf(note), this.#nowMs);
   }
 
   /** What this process has seen later, or alone can tell, stays beside the new picture. */
   #replace(known: Known, published: PublishedSpace, trueMs: number): void {
-    const before = { published: known.published, resting: known.resting };
+    const before = { published: known.published, cooling: known.cooling };
     known.published = published;
     known.trueMs = trueMs;
-    known.resting = new Map(
-      published.resting.map((address) => {
+    known.cooling = new Map(
+      published.cooling.map((address) => {
         const text = formatAddress(address);
         const note = known.notes.get(text);
-        const notedMs = note?.state === "cooling" ? note.restingSinceMs : undefined;
-        const sinceMs = notedMs ?? before.resting.get(text)?.sinceMs ?? this.#nowMs;
+        const notedMs = note?.state === "cooling" ? note.coolingSinceMs : undefined;
+        const sinceMs = notedMs ?? before.cooling.get(text)?.sinceMs ?? this.#nowMs;
         return [text, { address, sinceMs }];
       }),
     );
@@ -219,7 +219,7 @@ export class Picture {
     for (const [text, note] of known.notes.entries()) {
       const isNewer = note.resourceVersion !== "" && BigInt(note.resourceVersion) > published.version;
       // Who has just let an address rest may take it back.
-      if (isNewer || (note.state === "cooling" && known.resting.has(text))) continue;
+      if (isNewer || (note.state === "cooling" && known.cooling.has(text))) continue;
       known.notes.delete(text);
       stale.push(note.address);
     }
@@ -243,7 +243,7 @@ export class Picture {
       }),
       notes: new Notes(),
       published: null,
-      resting: new Map(),
+      cooling: new Map(),
       trueMs: Number.NEGATIVE_INFINITY,
       readMs: Number.NEGATIVE_INFINITY,
     };
@@ -260,29 +260,29 @@ function stateOf(state: string | undefined): State {
   return state === "Cooling" ? "cooling" : state === "Retained" ? "retained" : "allocated";
 }
 
-function storedOf({ address, state, restingSinceMs }: Note): StoredAddress {
+function storedOf({ address, state, coolingSinceMs }: Note): StoredAddress {
   return {
     address,
     free: state === "free",
     cooling: state === "cooling",
     retained: state === "retained",
-    restingSinceMs,
+    coolingSinceMs,
   };
 }
 
 /** An address that nothing is noted of, as it is published. */
-function storedIn({ published, resting }: Known, address: Address): StoredAddress {
+function storedIn({ published, cooling }: Known, address: Address): StoredAddress {
   const { family, value } = address;
-  const rest = resting.get(formatAddress(address));
+  const rest = cooling.get(formatAddress(address));
   const retained = published?.retained[family].contains(value) ?? false;
   const used = published?.used[family].contains(value) ?? false;
-  if (rest !== undefined && !used) return { address, cooling: true, restingSinceMs: rest.sinceMs };
+  if (rest !== undefined && !used) return { address, cooling: true, coolingSinceMs: rest.sinceMs };
   return { address, cooling: false, retained, free: !used };
 }
 
 /** Everything but the addresses that are just allocated according to what is published. */
 function* storedBeside(known: Known): Generator<StoredAddress> {
-  for (const [text, { address }] of known.resting) if (!known.notes.has(text)) yield storedIn(known, address);
+  for (const [text, { address }] of known.cooling) if (!known.notes.has(text)) yield storedIn(known, address);
   for (const family of FAMILIES) {
     for (const value of valuesOf(known.published?.retained[family] ?? IntervalSet.EMPTY))
       yield storedIn(known, { family, value });
@@ -302,7 +302,7 @@ function differences(before: PublishedSpace, after: PublishedSpace): Address[] |
       for (const value of valuesOf(different)) add({ family, value });
     }
   }
-  for (const address of [...before.resting, ...after.resting]) add(address);
+  for (const address of [...before.cooling, ...after.cooling]) add(address);
   return BigInt(changed.size) > 2n * DIFFERENCES_MAX ? null : [...changed.values()];
 }
 

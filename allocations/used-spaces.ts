@@ -9,14 +9,14 @@ type Sets = Readonly<Record<Family, RunIndex>>;
 interface Holding {
   readonly address: Address;
   readonly owner: AllocationOwner;
-  readonly isResting: boolean;
+  readonly isCooling: boolean;
 }
 
 interface Space {
   readonly used: Sets;
   readonly retained: Sets;
   /** By name of the object; `version` of the write that let it rest. */
-  readonly resting: Map<string, { readonly address: Address; readonly version: number }>;
+  readonly cooling: Map<string, { readonly address: Address; readonly version: number }>;
   /** Names of allocations of claims that nothing is attached to: of stopped VMs. */
   readonly idle: Set<string>;
   /** By name of the object: what claims hold that did not list it when it was seen, and what cools down of claims. */
@@ -72,11 +72,11 @@ export class UsedSpaces {
 
   of(network: string): UsedSpace {
     const space = this.#spaces.get(network);
-    const resting = [...(space?.resting.values() ?? [])].sort((a, b) => a.version - b.version);
+    const cooling = [...(space?.cooling.values() ?? [])].sort((a, b) => a.version - b.version);
     return {
       used: setsOf(space?.used),
       retained: setsOf(space?.retained),
-      resting: resting.map(({ address }) => address),
+      cooling: cooling.map(({ address }) => address),
     };
   }
 
@@ -87,10 +87,10 @@ export class UsedSpaces {
   unlisted(network: string): Map<string, string> {
     const found = new Map<string, string>();
     const { ofClaims } = this.#spaces.get(network) ?? {};
-    for (const [name, { address, owner, isResting }] of ofClaims ?? []) {
+    for (const [name, { address, owner, isCooling }] of ofClaims ?? []) {
       const list = this.#listOf(owner);
       if (list === "empty") found.set(formatAddress(address), owner.uid);
-      else if (list === "gone" || (list === "listed" && !isResting)) ofClaims?.delete(name);
+      else if (list === "gone" || (list === "listed" && !isCooling)) ofClaims?.delete(name);
     }
     return found;
   }
@@ -105,15 +105,15 @@ export class UsedSpaces {
     else space.used[family].take(value);
     if (state === "Retained") space.retained[family].give(value);
     else space.retained[family].take(value);
-    if (state === "Cooling") space.resting.set(metadata.name, { address, version: Number(metadata.resourceVersion) });
-    else space.resting.delete(metadata.name);
+    if (state === "Cooling") space.cooling.set(metadata.name, { address, version: Number(metadata.resourceVersion) });
+    else space.cooling.delete(metadata.name);
     const ofClaim = spec.owner.kind === "IPAMClaim";
     const isUsed = Object.keys(status?.attachments ?? {}).length > 0;
     if (ofClaim && state === "Bound" && !isUsed) space.idle.add(metadata.name);
     else space.idle.delete(metadata.name);
-    const isResting = state === "Cooling";
-    if (ofClaim && (isResting || (state === "Bound" && this.#listOf(spec.owner) !== "listed")))
-      space.ofClaims.set(metadata.name, { address, owner: spec.owner, isResting });
+    const isCooling = state === "Cooling";
+    if (ofClaim && (isCooling || (state === "Bound" && this.#listOf(spec.owner) !== "listed")))
+      space.ofClaims.set(metadata.name, { address, owner: spec.owner, isCooling });
     else space.ofClaims.delete(metadata.name);
   }
 
@@ -124,7 +124,7 @@ export class UsedSpaces {
     const space: Space = {
       used: empty(),
       retained: empty(),
-      resting: new Map(),
+      cooling: new Map(),
       idle: new Set(),
       ofClaims: new Map(),
       revision: 0,

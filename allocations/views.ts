@@ -1,8 +1,8 @@
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import { addressBytes, formatAddress } from "../ipam/space/address.ts";
 import { formatCidr, parseInterfaceAddress } from "../ipam/space/cidr.ts";
+import { cooldownSeconds } from "../ipam/space/cooldown.ts";
 import type { Pool } from "../ipam/space/pool.ts";
-import { cooldownSeconds } from "../ipam/space/rest.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import { labelSelector } from "../kube/object-names.ts";
 import { ALLOCATIONS_PATH, attachmentsIn, type IPAllocation, LABEL_NETWORK } from "../kube/objects.ts";

@@ -245,8 +245,8 @@ export function countNetwork(
 
 /** Counted as cooling for as long as its object says so. */
 function countRangeSet({ family, extent, automatic, size }: RangeSet, space: UsedSpace) {
-  const resting = IntervalSet.from(
-    space.resting.filter((one) => one.family === family).map(({ value }) => ({ first: value, last: value })),
+  const cooling = IntervalSet.from(
+    space.cooling.filter((one) => one.family === family).map(({ value }) => ({ first: value, last: value })),
   );
   const used = space.used[family];
   const retained = space.retained[family].intersect(extent).size;
@@ -254,7 +254,7 @@ function countRangeSet({ family, extent, automatic, size }: RangeSet, space: Use
     size,
     allocated: used.intersect(extent).size - retained,
     retained,
-    cooling: resting.intersect(extent).size,
-    free: automatic.subtract(used.union(resting)).size,
+    cooling: cooling.intersect(extent).size,
+    free: automatic.subtract(used.union(cooling)).size,
   };
 }

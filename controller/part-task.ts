@@ -15,7 +15,7 @@ interface PartTaskOptions {
 /**
  * A part as a task. Its occasions begin a pass at once. A change of what the controller follows begins one soon, but no
  * sooner than `everyMs` after the one before, however many changes come. A pass that failed, could not work, or during
- * which something has changed is owed: it comes again after `everyMs`.
+ * which something has changed is pending: it runs again after `everyMs`.
  */
 export class PartTask {
   readonly #part: ControllerPart;
@@ -23,7 +23,7 @@ export class PartTask {
   readonly #task: PeriodicTask;
   /** The end of the last pass, ms of the clock. */
   #endMs = Number.NEGATIVE_INFINITY;
-  #isOwed = false;
+  #isPending = false;
   #isRunning = false;
 
   constructor(part: ControllerPart, { clock, log, idle }: PartTaskOptions) {
@@ -33,7 +33,7 @@ export class PartTask {
     this.#task = new PeriodicTask({
       ...{ clock, intervalMs: quietMs, rest },
       work: async (signal) => {
-        this.#isOwed = false;
+        this.#isPending = false;
         this.#isRunning = true;
         let isDone = false;
         try {
@@ -41,12 +41,12 @@ export class PartTask {
           isDone = idle() === null;
         } finally {
           this.#isRunning = false;
-          if (!isDone) this.#isOwed = true;
+          if (!isDone) this.#isPending = true;
           this.#endMs = clock.monotonicMs();
         }
       },
       nextMs: () => {
-        const againMs = this.#isOwed ? this.#endMs + everyMs : Number.POSITIVE_INFINITY;
+        const againMs = this.#isPending ? this.#endMs + everyMs : Number.POSITIVE_INFINITY;
         return Math.min(againMs, nextMs?.() ?? Number.POSITIVE_INFINITY);
       },
       onFailure: logFailure(log, part.name),
@@ -75,7 +75,7 @@ export class PartTask {
   changed(): void {
     // Also by what the pass itself has written.
     if (this.#isRunning) {
-      this.#isOwed = true;
+      this.#isPending = true;
       return;
     }
     const againMs = this.#endMs + this.#part.everyMs;

@@ -195,7 +195,7 @@ export class PodAdoption {
       return (await recordAll(api, network, [candidate]))[0] ?? null;
     } catch (error) {
       if (!(error instanceof NotRecorded)) throw error;
-      log.warn({ pod, network, problem: error.message }, "what a pod reports is not recorded; it comes again");
+      log.warn({ pod, network, problem: error.message }, "what a pod reports is not recorded; will retry");
       return null;
     }
   }

@@ -94,7 +94,7 @@ export class WhereaboutsRecords {
       if (outcome.kind === "done") log.info({ network, address, owner }, "released: whereabouts has let it go");
     } catch (error) {
       if (!(error instanceof RefusalError)) throw error;
-      log.warn({ network, address, owner, problem: error.message }, "not released; it comes again");
+      log.warn({ network, address, owner, problem: error.message }, "not released; will retry");
     }
   }
 }

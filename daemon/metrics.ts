@@ -19,7 +19,7 @@ export interface MetricSources {
   notReady(): string | null;
   spool(): { readonly waiting: number; readonly bad: number };
   waiting(): number;
-  owed(): number;
+  pending(): number;
   lost(): number;
   /** null: no Kubernetes behind this daemon. */
   readonly requests: ApiRequestMetrics | null;
@@ -104,8 +104,8 @@ export class Metrics {
       sources.requests.lists.addTo(registry);
       registry.gauge(
         "holdfast_outbox_entries",
-        "Releases of this node that the Kubernetes API has not been told yet",
-        () => sources.owed(),
+        "Releases of this node that have not been sent to the Kubernetes API yet",
+        () => sources.pending(),
       );
       registry.gauge(
         "holdfast_attachments_lost",

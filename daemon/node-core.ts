@@ -188,13 +188,13 @@ export class NodeCore {
       isSettled: () => (this.#agreement?.pending ?? null) === null,
     });
     const spool = () => this.#spool.counts();
-    const outstanding = () => this.#cluster?.store.owedCount ?? 0;
+    const outstanding = () => this.#cluster?.store.pendingCount ?? 0;
     this.metrics = new Metrics({
       store: this.#store,
       notReady: whyNothingNew,
       spool,
       waiting: () => this.#waiting.count,
-      owed: outstanding,
+      pending: outstanding,
       lost: () => this.#cluster?.store.lostCount ?? 0,
       requests: kubernetes?.requests ?? null,
       ports: this.ports,
@@ -284,7 +284,7 @@ export class NodeCore {
   /** After `halt`, when nobody is being answered any more. */
   async end(): Promise<void> {
     await this.#spool.stop();
-    // First, so that no owed release keeps the end waiting for an API server that is away.
+    // First, so that no pending release keeps the end waiting for an API server that is away.
     await this.#cluster?.stop();
   }
 

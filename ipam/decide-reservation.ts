@@ -139,16 +139,16 @@ function slotsOfCounts(
 ): Slot[] | Refusal {
   const slots: Slot[] = [];
   // Each address of its own is tried by one slot only.
-  let resting = restOf(question).held;
+  let remaining = restOf(question).held;
   for (const family of FAMILIES) {
     const had = kept.filter(({ address }) => address.family === family).length;
     for (let missing = (perFamily[family] ?? 0) - had; missing > 0; missing -= 1) {
-      const slot = nextSlot({ ...question, held: resting }, family, slots);
+      const slot = nextSlot({ ...question, held: remaining }, family, slots);
       if ("code" in slot) return slot;
       slots.push(slot);
       const { usable } = poolAt(question, slot.rangeSetIndex).rangeSet;
-      const tried = resting.find(({ address }) => address.family === family && usable.contains(address.value));
-      resting = resting.filter((one) => one !== tried);
+      const tried = remaining.find(({ address }) => address.family === family && usable.contains(address.value));
+      remaining = remaining.filter((one) => one !== tried);
     }
   }
   return slots;

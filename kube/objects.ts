@@ -131,7 +131,7 @@ export interface PublishedSpaceFields {
   /** For each family that there is something of: `ipv4`, a space, and as ipam/space/used-space.ts writes it. */
   readonly used: readonly string[];
   readonly retained: readonly string[];
-  readonly resting: readonly string[];
+  readonly cooling: readonly string[];
   /** `<address> <UID of a claim>` */
   readonly unlisted: readonly string[];
 }

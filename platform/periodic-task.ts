@@ -46,7 +46,7 @@ export interface PeriodicTaskOptions {
 
 /** What to do about a failure: the next run comes anyway. */
 export function logFailure(log: Pick<Log, "warn">, what: string): (error: Error) => void {
-  return (error) => log.warn({ err: error }, `${what} did not finish; it comes again`);
+  return (error) => log.warn({ err: error }, `${what} did not finish; will retry`);
 }
 
 /** Runs one task repeatedly: at every interval, and soon after a trigger; never concurrently. */

@@ -12,23 +12,23 @@ export function checkMachines(snapshot: ClusterSnapshot, grace: Grace): Finding[
   const { machines } = snapshot;
   if (machines === null || !machines.claims.known || !machines.addresses.known) return [];
   const held = addressesByClaim(snapshot);
-  return [...machines.addresses.items.values()].flatMap((told) => {
-    const claim = machines.claims.items.get(`${told.namespace}/${told.claim}`);
-    const pool = machines.pools.items.get(`${told.namespace}/${told.pool.name}`);
-    if (!isAddressPool(told.pool) || told.deletionTimestamp !== null) return [];
-    if (!grace.isOver(told.creationTimestamp)) return [];
-    if (claim === undefined) return leftBehind(snapshot, told);
+  return [...machines.addresses.items.values()].flatMap((sent) => {
+    const claim = machines.claims.items.get(`${sent.namespace}/${sent.claim}`);
+    const pool = machines.pools.items.get(`${sent.namespace}/${sent.pool.name}`);
+    if (!isAddressPool(sent.pool) || sent.deletionTimestamp !== null) return [];
+    if (!grace.isOver(sent.creationTimestamp)) return [];
+    if (claim === undefined) return leftBehind(snapshot, sent);
     // A claim of another pool has the name of a former one, and cannot be answered while this is there.
-    if (claim.pool.name !== told.pool.name)
-      return told.owners.some(({ uid }) => uid === claim.uid) ? [] : leftBehind(snapshot, told);
-    if (pool === undefined) return isAnswer(told, claim) ? withoutPool(snapshot, told, claim.uid) : [];
-    if (!isAnswer(told, claim)) return answersNobody(told, pool.network);
-    const address = read(told.address);
+    if (claim.pool.name !== sent.pool.name)
+      return sent.owners.some(({ uid }) => uid === claim.uid) ? [] : leftBehind(snapshot, sent);
+    if (pool === undefined) return isAnswer(sent, claim) ? withoutPool(snapshot, sent, claim.uid) : [];
+    if (!isAnswer(sent, claim)) return answersNobody(sent, pool.network);
+    const address = read(sent.address);
     const problem =
       address === null ? "cannot be read" : problemOf(allocationAt(snapshot, pool.network, address), claim.uid);
     if (problem === null || (address !== null && held.get(claim.uid)?.has(formatAddress(address)))) return [];
-    const message = `${told.address} of network ${pool.network}, which IPAddress ${told.key} names for a machine, ${problem}`;
-    const hint = `the controller records it, or says in the claim why not: kubectl get ipaddressclaim -n ${told.namespace} ${told.claim} -o yaml`;
+    const message = `${sent.address} of network ${pool.network}, which IPAddress ${sent.key} names for a machine, ${problem}`;
+    const hint = `the controller records it, or says in the claim why not: kubectl get ipaddressclaim -n ${sent.namespace} ${sent.claim} -o yaml`;
     return [{ invariant: "I2", message, hint }];
   });
 }

@@ -84,9 +84,9 @@ function filledPools(definition: NetworkDefinition | null, members: readonly IPA
     const cooling = object.status?.state === "Cooling";
     const sinceMs = parseTime(object.status?.since ?? "");
     // As allocators count: an address whose cool-down is over is free, though its object still exists.
-    const restingSinceMs = Number.isNaN(sinceMs) ? nowMs : sinceMs;
+    const coolingSinceMs = Number.isNaN(sinceMs) ? nowMs : sinceMs;
     const retained = object.status?.state === "Retained";
-    fill(pools, { address: addressOf(object), cooling, retained, restingSinceMs }, definition, nowMs);
+    fill(pools, { address: addressOf(object), cooling, retained, coolingSinceMs }, definition, nowMs);
   }
   for (const pool of pools) pool.expire(nowMs);
   return pools;

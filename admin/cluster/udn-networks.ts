@@ -45,7 +45,7 @@ async function countedNetworks(api: KubeApi, ours: ReadonlySet<string>): Promise
   return networks.map(({ view, definition }) => {
     const { addresses, pods } = held.get(definition.name) ?? { addresses: new Map(), pods: 0 };
     const pools = definition.rangeSets.map((rangeSet) => new Pool(rangeSet));
-    for (const address of addresses.values()) fill(pools, { address, cooling: false, restingSinceMs: 0 }, null, 0);
+    for (const address of addresses.values()) fill(pools, { address, cooling: false, coolingSinceMs: 0 }, null, 0);
     const counts = { bound: addresses.size, attachments: pods };
     return viewNetwork(definition.name, { definition, by: describeUdn(view) }, pools, counts);
   });

@@ -38,7 +38,7 @@ import { type Rules, UNKNOWN_KEPT, type Verdict } from "./verdict.ts";
  * before somebody deleted what they left behind. See docs/decisions/0038.
  *
  * One that is Cooling is still told by an IPAddress where two controllers were at work at once, one of which told what
- * the other released: withdraw cooling-still-told, where the claim is gone and an address of it would be released.
+ * the other released: withdraw cooling-still-named, where the claim is gone and an address of it would be released.
  */
 
 /** How far the clocks of the API server and of a controller may differ, ms. */
@@ -77,7 +77,7 @@ function dataOf(
 }
 
 /** Whether the IPAddress of a claim that is gone still tells of an address that was released. */
-export function isStillTold(allocation: IPAllocation, address: string, facts: MachineFacts, rules: Rules): boolean {
+export function isStillNamed(allocation: IPAllocation, address: string, facts: MachineFacts, rules: Rules): boolean {
   const { owner, network } = allocation.spec;
   if (owner.kind !== "IPAddressClaim" || isPreallocation(owner)) return false;
   const { namespace, name } = owner;
@@ -95,7 +95,7 @@ function judgeLiving(held: Held, claim: AddressClaimFact, facts: MachineFacts, r
   const uses = mayUse(held, claim, facts);
   if (uses === "unknown") return UNKNOWN_KEPT;
   if (uses || claim.paused) return CLAIM_EXISTS;
-  const ownsOther = ownsTold(held, facts);
+  const ownsOther = ownsNamed(held, facts);
   if (ownsOther === "unknown") return UNKNOWN_KEPT;
   if (!ownsOther) return CLAIM_EXISTS;
   const { namespace, cluster } = held.owner;
@@ -121,7 +121,7 @@ function tells({ address, allocation }: MachineAddressFact, held: Held): boolean
 }
 
 /** Whether the address that a living claim was told is Bound to it: else the one that is held may be its only one. */
-function ownsTold({ owner, network }: Held, facts: MachineFacts): boolean | "unknown" {
+function ownsNamed({ owner, network }: Held, facts: MachineFacts): boolean | "unknown" {
   const answer = facts.machineAddress(owner.namespace, owner.name);
   if (answer.kind !== "present") return "unknown";
   const { address, allocation } = answer.it;

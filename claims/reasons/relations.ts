@@ -8,7 +8,7 @@
  */
 
 import { knownKindOf, OWNER_KINDS } from "../../ipam/owner.ts";
-import { cooldownSeconds, retainSeconds } from "../../ipam/space/rest.ts";
+import { cooldownSeconds, retainSeconds } from "../../ipam/space/cooldown.ts";
 import {
   type AllocationAttachment,
   type AllocationOwner,
@@ -21,7 +21,7 @@ import {
 import { isStaticUid } from "../../kube/views/pod-view.ts";
 import { parseTime } from "../../platform/time.ts";
 import { type ClaimFact, type Facts, isPod, type NamingPod, type PodFact, UNKNOWN } from "./facts.ts";
-import { isStillTold, judgeMachines } from "./machines.ts";
+import { isStillNamed, judgeMachines } from "./machines.ts";
 import { type JudgedAllocation, type Rules, UNKNOWN_KEPT, type Verdict } from "./verdict.ts";
 
 /*
@@ -73,9 +73,9 @@ import { type JudgedAllocation, type Rules, UNKNOWN_KEPT, type Verdict } from ".
  *                       its time is over, or the   any                            release retention-over
  *                       network retains nothing
  *   Cooling  any        any                        our finalizer is still on it   repair  cooling-with-finalizer
- *                                                  (deleted: once it has rested)  (and so goes)
- *            machine    its IPAddress is there     (machines.ts)                  withdraw cooling-still-told
- *                                                  rested long enough             delete  cooling-expired
+ *                                                  (deleted: once cooled)        (and so goes)
+ *            machine    its IPAddress is there     (machines.ts)                  withdraw cooling-still-named
+ *                                                  cooled long enough             delete  cooling-expired
  *                                                  being deleted by somebody      keep    being-deleted
  *   not what its name says, no address, no state                                  report  unsound
  *
@@ -109,12 +109,12 @@ export function judge({ object: allocation, address }: JudgedAllocation, facts: 
 function judgeCooling(allocation: IPAllocation, address: string, facts: Facts, rules: Rules): Verdict {
   const { metadata, spec } = allocation;
   if (metadata.finalizers?.includes(BOUND_FINALIZER)) {
-    const restSeconds = metadata.deletionTimestamp ? cooldownSeconds(rules.definitionOf(spec.network)) : 0;
-    const afterSeconds = Math.max(rules.graceSeconds, restSeconds);
+    const cooldownS = metadata.deletionTimestamp ? cooldownSeconds(rules.definitionOf(spec.network)) : 0;
+    const afterSeconds = Math.max(rules.graceSeconds, cooldownS);
     return { kind: "repair", why: "cooling-with-finalizer", afterSeconds };
   }
-  if (isStillTold(allocation, address, facts, rules))
-    return { kind: "withdraw", why: "cooling-still-told", afterSeconds: rules.graceSeconds };
+  if (isStillNamed(allocation, address, facts, rules))
+    return { kind: "withdraw", why: "cooling-still-named", afterSeconds: rules.graceSeconds };
   if (metadata.deletionTimestamp !== undefined) return { kind: "keep", why: "being-deleted" };
   const afterSeconds = cooldownSeconds(rules.definitionOf(spec.network)) + rules.coolingKeepSeconds;
   return { kind: "delete", why: "cooling-expired", afterSeconds };

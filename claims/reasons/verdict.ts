@@ -1,4 +1,4 @@
-import type { CooldownDefinition } from "../../ipam/space/rest.ts";
+import type { CooldownDefinition } from "../../ipam/space/cooldown.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 
 /** Settings of the operator. Durations in seconds, measured on a monotonic clock. */
@@ -66,7 +66,7 @@ export type Verdict =
   | { readonly kind: "repair"; readonly why: "cooling-with-finalizer"; readonly afterSeconds: number }
   | { readonly kind: "delete"; readonly why: "cooling-expired"; readonly afterSeconds: number }
   /** The IPAddress of a machine's claim that is gone still tells of the address. */
-  | { readonly kind: "withdraw"; readonly why: "cooling-still-told"; readonly afterSeconds: number }
+  | { readonly kind: "withdraw"; readonly why: "cooling-still-named"; readonly afterSeconds: number }
   /** It cannot be determined what it is: kept, and reported to the operator. */
   | { readonly kind: "report"; readonly why: ReportWhy };
 

@@ -80,7 +80,7 @@ function factsOf(network: NetworkWithClaims, holders: number): string {
 function rangeText(range: RangeView): string {
   const { subnets, gateways, size, allocated, retained, cooling, free, excluded } = range;
   const gateway = gateways.length === 0 ? "" : `, gateway ${gateways.join(", ")}`;
-  const [all, held, resting, left, out] = [size, allocated, cooling, free, excluded].map(formatCount);
+  const [all, held, cooled, left, out] = [size, allocated, cooling, free, excluded].map(formatCount);
   const kept = retained === "0" ? "" : ` + ${formatCount(retained)} retained`;
-  return `${subnets.join(", ")}${gateway}: ${held} allocated${kept} + ${resting} cooling + ${left} free + ${out} excluded = ${all}`;
+  return `${subnets.join(", ")}${gateway}: ${held} allocated${kept} + ${cooled} cooling + ${left} free + ${out} excluded = ${all}`;
 }

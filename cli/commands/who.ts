@@ -4,7 +4,7 @@ import type { AllocationView } from "../../allocations/records.ts";
 import type { IdentityAnswer, IdentityInterface, IdentityPod } from "../../identity/wire.ts";
 import { isMachine } from "../../ipam/owner.ts";
 import type { PlaceKind } from "../../ipam/place-of-address.ts";
-import { COOLDOWN_SECONDS_DEFAULT } from "../../ipam/space/rest.ts";
+import { COOLDOWN_SECONDS_DEFAULT } from "../../ipam/space/cooldown.ts";
 import { type Clock, isoTime, parseTime } from "../../platform/time.ts";
 import { allocationColumns } from "../allocation-columns.ts";
 import { addressArgument } from "../arguments.ts";
@@ -86,7 +86,7 @@ async function whoHolds(
   const [cooling] = items;
   const where = cooling?.network ?? network;
   if (network !== undefined) await refuseUnknownNetwork(client, network);
-  const rest = cooling ? `: ${await restText(client, cooling, clock.wallMs())}` : "";
+  const rest = cooling ? `: ${await cooldownText(client, cooling, clock.wallMs())}` : "";
   const what = cooling ? "" : await whatItIs(client, address, network);
   printError(`nobody holds ${address}${where === undefined ? "" : ` on network ${where}`}${rest}${what}`, "");
   const last = await lastPeriod(client, { address, network: where });
@@ -97,7 +97,7 @@ async function whoHolds(
  * `it was released 12s ago and is in its cool-down for another 48s`. The record of a release outlives the cool-down, so
  * that is computed. A daemon without Kubernetes begins every cool-down again when it starts.
  */
-async function restText(client: Client, { network, since }: AllocationView, nowMs: number): Promise<string> {
+async function cooldownText(client: Client, { network, since }: AllocationView, nowMs: number): Promise<string> {
   const status = client.kind === "node" ? await client.get("/v1/status") : null;
   const { items } = await client.get("/v1/networks");
   const seconds = items.find(({ name }) => name === network)?.cooldownSeconds ?? COOLDOWN_SECONDS_DEFAULT;

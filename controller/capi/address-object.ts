@@ -4,7 +4,7 @@ import { ANNOTATION_ALLOCATION, API_VERSION, type OwnerReference } from "../../k
 import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
 import type { MachineAddressView, MachineClaimView } from "../../kube/views/machine-claim-view.ts";
 
-export interface ToldAddress {
+export interface SentAddress {
   /** Of IPAddresses, as they are served now. */
   readonly apiVersion: string;
   /** Canonical. */
@@ -29,9 +29,9 @@ export function answers({ claim, pool }: MachineAddressView, wanted: MachineClai
 }
 
 /** It has no finalizer: the IPAllocation protects the address, and nothing of Cluster API's shall wait for Holdfast. */
-export function addressObject(owners: AddressOwners, told: ToldAddress): object {
+export function addressObject(owners: AddressOwners, sent: SentAddress): object {
   const { claim } = owners;
-  const { apiVersion, address, prefix, gateway, allocation } = told;
+  const { apiVersion, address, prefix, gateway, allocation } = sent;
   return {
     apiVersion,
     kind: "IPAddress",

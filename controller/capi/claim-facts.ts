@@ -73,7 +73,7 @@ export function failureOfRefusal(poolName: string, refusal: Refusal): ClaimFailu
 export function wantOf(
   claim: MachineClaimView,
   pool: ServedPool,
-  told: Address | null,
+  sent: Address | null,
 ): { readonly want: ReserveWant; readonly isAny: boolean } | ClaimFailure {
   const { definition, family, view } = pool;
   const preallocated = pool.preallocated.get(claim.name) ?? null;
@@ -92,7 +92,7 @@ export function wantOf(
     definition,
     request: {
       ...{ kind: "single", family, within, automatic: pool.usable, requested: only },
-      preferred: told ?? undefined,
+      preferred: sent ?? undefined,
     },
   };
   return { want, isAny: only === null };

@@ -6,7 +6,7 @@
  *   pools              every AddressPool: whether it gives addresses, and which; preallocations, pool-status-writer
  *   machines           which claims are due, and what became of them; claim-queue: in which order
  *   fulfilment         a claim: address, IPAddress, status; claim-facts, address-object, claim-status: what is written
- *   recorded-addresses, refused-addresses, told-addresses   IPAddresses: in the ledger, refused for good, last seen
+ *   recorded-addresses, refused-addresses, sent-addresses   IPAddresses: in the ledger, refused for good, last seen
  *   machine-ledger     the IPAllocations behind them
  *   paused-clusters, asked-namespaces, machine-sources   what the sweep knows of machines
  */
@@ -28,7 +28,7 @@ import { Machines, type MachinesOptions } from "./machines.ts";
 import { Pools } from "./pools.ts";
 import { RecordedAddresses } from "./recorded-addresses.ts";
 import { RefusedAddresses } from "./refused-addresses.ts";
-import { ToldAddresses } from "./told-addresses.ts";
+import { SentAddresses } from "./sent-addresses.ts";
 
 /** From one evaluation of the pools to the next, ms: while they change, and while nothing does, for edits past us. */
 const POOLS_INTERVAL_MS = 3_000;
@@ -221,7 +221,7 @@ class MachineClaims {
   readonly loop: Machines;
   readonly #claims: MachineCaches["claims"];
   readonly #ledger: MachineLedger;
-  readonly #told: ToldAddresses;
+  readonly #sent: SentAddresses;
   readonly #refused: RefusedAddresses;
 
   constructor(options: MachineClaimsOptions) {
@@ -229,42 +229,42 @@ class MachineClaims {
     const { clock } = api;
     this.#claims = caches.claims;
     this.#ledger = ledger;
-    this.#told = new ToldAddresses(caches.addresses, clock);
+    this.#sent = new SentAddresses(caches.addresses, clock);
     this.#refused = new RefusedAddresses(clock, ledger);
     const status = new ClaimStatus(api, caches.claims);
     const fulfilment = new Fulfilment({
       ...options,
       status,
       recorded: new RecordedAddresses({ caches, ledger, definitions }),
-      told: this.#told,
+      sent: this.#sent,
       refused: this.#refused,
     });
     this.loop = new Machines({ ...options, fulfilment, status });
   }
 
   runPass(signal: AbortSignal): Promise<void> {
-    for (const key of this.#told.takeLate()) this.loop.addressChanged({ key });
+    for (const key of this.#sent.takeLate()) this.loop.addressChanged({ key });
     return this.loop.runPass(signal);
   }
 
   get nextMs(): number {
-    return Math.min(this.loop.nextMs, this.#told.lateMs);
+    return Math.min(this.loop.nextMs, this.#sent.lateMs);
   }
 
   claimGone(claim: MachineClaimView): void {
     this.#refused.clear(claim);
-    this.#told.forget(claim.key);
+    this.#sent.forget(claim.key);
     this.loop.claimGone(claim);
   }
 
   addressSeen(address: MachineAddressView): void {
-    this.#told.followed(address);
+    this.#sent.followed(address);
     this.loop.addressChanged(address);
   }
 
   addressGone(address: MachineAddressView): void {
-    this.#told.gone(address);
-    if (!this.#claims.items.has(address.key)) this.#told.forget(address.key);
+    this.#sent.gone(address);
+    if (!this.#claims.items.has(address.key)) this.#sent.forget(address.key);
     this.loop.addressChanged(address);
   }
 

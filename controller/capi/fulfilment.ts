@@ -29,7 +29,7 @@ import type { MachineLedger } from "./machine-ledger.ts";
 import type { Pools } from "./pools.ts";
 import { parsedAddress, type Recorded, type RecordedAddresses, type RecordedOutcome } from "./recorded-addresses.ts";
 import type { RefusedAddresses } from "./refused-addresses.ts";
-import type { ToldAddresses } from "./told-addresses.ts";
+import type { SentAddresses } from "./sent-addresses.ts";
 
 /** Rounds for one claim before it waits for the next turn: each begins where another writer was faster. */
 const ROUNDS_MAX = 3;
@@ -56,7 +56,7 @@ export interface FulfilmentOptions {
   readonly pools: Pick<Pools, "stateOf">;
   readonly ledger: Pick<MachineLedger, "of" | "reserve" | "release">;
   readonly recorded: RecordedAddresses;
-  readonly told: ToldAddresses;
+  readonly sent: SentAddresses;
   readonly refused: RefusedAddresses;
   readonly status: ClaimStatus;
 }
@@ -86,15 +86,15 @@ export class Fulfilment {
   }
 
   async #round(claim: MachineClaimView, turn: Turn): Promise<ClaimOutcome | "again"> {
-    const { caches, pools, told } = this.#options;
+    const { caches, pools, sent } = this.#options;
     const halted = whyHalted(claim, caches.clusters.items);
-    const existing = told.get(claim.key);
+    const existing = sent.get(claim.key);
     const foreign = foreignAnswer(claim, existing);
     if (foreign !== null) return halted === null ? this.#leaveToOther(claim, foreign) : { kind: "halted", why: halted };
     // Also while it is paused: after a move, the addresses must be taken before somebody else gets them.
     const recorded = existing === undefined ? null : await this.#options.recorded.record(claim, existing);
     if (recorded?.kind === "later") return recorded;
-    if (existing !== undefined && recorded?.kind === "recorded" && this.#isTold(claim, existing, recorded))
+    if (existing !== undefined && recorded?.kind === "recorded" && this.#isSent(claim, existing, recorded))
       return { kind: "fulfilled", version: null };
     if (halted !== null) return { kind: "halted", why: halted };
     const state = pools.stateOf(poolKeyOf(claim) ?? "");
@@ -112,7 +112,7 @@ export class Fulfilment {
   }
 
   /** Whether everything that a machine reads is there already, whatever its pool gives now. */
-  #isTold(claim: MachineClaimView, existing: MachineAddressView, { allocation }: Recorded): boolean {
+  #isSent(claim: MachineClaimView, existing: MachineAddressView, { allocation }: Recorded): boolean {
     const owners = { claim, apiVersion: this.#apiVersion, pool: this.#livingPool(claim) };
     const isSaid = this.#options.status.says(claim, { kind: "fulfilled", addressRef: claim.name });
     return addressPatch(existing, owners, allocation) === null && isSaid;
@@ -146,7 +146,7 @@ export class Fulfilment {
     const written = await this.#objects.patch(path, patch);
     switch (written.kind) {
       case "done":
-        this.#options.told.learned(projectMachineAddress(written.object));
+        this.#options.sent.learned(projectMachineAddress(written.object));
         return this.#publish(claim);
       case "refused":
         return refusedBy(`IPAddress ${existing.name} cannot be written: ${problemOf(written.answer)}`);
@@ -159,7 +159,7 @@ export class Fulfilment {
     const { ledger, refused } = this.#options;
     const waiting = refused.whyWaiting(claim, pool.view);
     if (waiting !== null) return { kind: "failed", ...waiting };
-    const wanted = wantOf(claim, pool, parsedAddress(this.#options.told.lastOf(claim) ?? ""));
+    const wanted = wantOf(claim, pool, parsedAddress(this.#options.sent.lastOf(claim) ?? ""));
     if ("reason" in wanted) return { kind: "failed", ...wanted };
     const { want, isAny } = wanted;
     const full = isAny && ledger.of(want.owner).length === 0 ? turn.full.get(pool.view.key) : undefined;
@@ -180,7 +180,7 @@ export class Fulfilment {
     pool: ServedPool,
     { address, prefixLength }: { readonly address: Address; readonly prefixLength: number },
   ): Promise<ClaimOutcome | "again"> {
-    const { caches, told, refused, api } = this.#options;
+    const { caches, sent, refused, api } = this.#options;
     const object = addressObject(
       { claim, apiVersion: this.#apiVersion, pool: pool.view },
       {
@@ -197,7 +197,7 @@ export class Fulfilment {
     switch (written.kind) {
       case "done":
         refused.clear(claim);
-        told.learned(projectMachineAddress(written.object));
+        sent.learned(projectMachineAddress(written.object));
         return this.#publish(claim);
       case "refused": {
         if (written.answer.status === NOT_FOUND) return { kind: "later", problem: "IPAddresses are not served" };
@@ -217,7 +217,7 @@ export class Fulfilment {
   async #read(claim: MachineClaimView): Promise<ClaimOutcome | "again"> {
     const object = await this.#objects.find(this.#addressPath(claim));
     if (object !== null) {
-      this.#options.told.learned(projectMachineAddress(object));
+      this.#options.sent.learned(projectMachineAddress(object));
       return "again";
     }
     return { kind: "later", problem: "its IPAddress was deleted meanwhile" };

@@ -21,7 +21,7 @@ const FULL_PASS_MS = 300_000;
 /** Waits after an attempt whose outcome is unknown, ms. */
 const RETRY_MS_MIN = 1_000;
 const RETRY_MS_MAX = 30_000;
-/** How long a failure that often ends by itself is not told, ms. */
+/** How long a failure that often ends by itself is not sent, ms. */
 const BRIEF_MS_MAX = 10_000;
 
 export interface MachinesOptions {
@@ -198,7 +198,7 @@ export class Machines {
     if (before?.uid === claim.uid && before.state === state && before.message === message) return;
     if (outcome.kind === "fulfilled" && outcome.version !== null)
       log.info({ claim: claim.key }, "the claim has its address");
-    if (outcome.kind === "later") log.warn({ claim: claim.key, problem: message }, "not fulfilled yet; it comes again");
+    if (outcome.kind === "later") log.warn({ claim: claim.key, problem: message }, "not fulfilled yet; will retry");
     if (outcome.kind === "answered-by-other") this.#warn(claim, "AnsweredByOther", message);
   }
 

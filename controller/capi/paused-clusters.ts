@@ -66,7 +66,7 @@ export class PausedClusters {
       } catch (error) {
         if (!(error instanceof ApiAway)) throw error;
         this.#waits = true;
-        this.#options.log.warn({ network, problem: error.message }, "paused clusters not recorded; it comes again");
+        this.#options.log.warn({ network, problem: error.message }, "paused clusters not recorded; will retry");
       }
     }
   }

@@ -97,7 +97,7 @@ export class Pools {
   /** Pools whose status is to be written later, by UID. */
   readonly #late = new Set<string>();
   /** The last state that `onChange` was called for, by key. */
-  readonly #told = new Map<string, string>();
+  readonly #sent = new Map<string, string>();
   /** Pools that claims found unsettled, by key. */
   readonly #unsettled = new Set<string>();
   /** Number of changes of definitions and of Metal3's pools. */
@@ -165,7 +165,7 @@ export class Pools {
     await severalAtOnce(views, WRITTEN_AT_ONCE, (view) => this.#write(view, signal));
   }
 
-  /** Whatever one pool meets, the others go on; it comes again, later each time. */
+  /** Whatever one pool meets, the others go on; it is tried again, later each time. */
   async #write(view: AddressPoolView, signal: AbortSignal): Promise<void> {
     const { api, idle, log } = this.#options;
     const nowMs = api.clock.monotonicMs();
@@ -183,13 +183,13 @@ export class Pools {
     } catch (error) {
       const backoff = retry?.backoff ?? new Backoff(RETRY_MS_MIN, RETRY_MS_MAX, api.clock);
       this.#retries.set(view.uid, { backoff, atMs: api.clock.monotonicMs() + backoff.next() });
-      log.warn({ pool: view.key, err: error as Error }, "the pool is not brought up to date; it comes again");
+      log.warn({ pool: view.key, err: error as Error }, "the pool is not brought up to date; will retry");
     }
   }
 
   #forgetAllBut(views: readonly AddressPoolView[]): void {
     const keys = new Set(views.map(({ key }) => key));
-    for (const known of [this.#memos, this.#told, this.#unsettled])
+    for (const known of [this.#memos, this.#sent, this.#unsettled])
       for (const key of known.keys()) if (!keys.has(key)) known.delete(key);
     const uids = new Set(views.map(({ uid }) => uid));
     for (const known of [this.#retries, this.#late])
@@ -243,10 +243,10 @@ export class Pools {
 
   #tell(key: string, verdict: PoolVerdict): void {
     const text = verdict.kind === "served" ? describeServed(verdict.pool) : describeWaiting(verdict);
-    // It may be as it was told, and have been unsettled in between.
+    // It may be as it was sent, and have been unsettled in between.
     const wasUnsettled = this.#unsettled.delete(key);
-    if (this.#told.get(key) === text && !wasUnsettled) return;
-    this.#told.set(key, text);
+    if (this.#sent.get(key) === text && !wasUnsettled) return;
+    this.#sent.set(key, text);
     this.#options.onChange(key);
   }
 

@@ -19,7 +19,7 @@ import { type ClaimFailure, ownerOfMachineClaim } from "./claim-facts.ts";
 import type { MachineCaches } from "./machine-caches.ts";
 import type { MachineLedger } from "./machine-ledger.ts";
 
-/** An address that a machine was told, and that the ledger has for its claim. */
+/** An address that a machine was sent, and that the ledger has for its claim. */
 export interface Recorded {
   readonly kind: "recorded";
   readonly address: Address;
@@ -51,16 +51,16 @@ export class RecordedAddresses {
   }
 
   /** `told` answers the claim. Throws ApiAway when the outcome is unknown, and NotRecorded. */
-  async record(claim: MachineClaimView, told: MachineAddressView): Promise<RecordedOutcome> {
+  async record(claim: MachineClaimView, sent: MachineAddressView): Promise<RecordedOutcome> {
     const { ledger, definitions } = this.#options;
-    const address = parsedAddress(told.address);
+    const address = parsedAddress(sent.address);
     if (address === null)
-      return failed(`IPAddress ${told.name} has ${JSON.stringify(told.address)}, which is no IP address; delete it`);
+      return failed(`IPAddress ${sent.name} has ${JSON.stringify(sent.address)}, which is no IP address; delete it`);
     const owner = ownerOfMachineClaim(claim);
     const known = ledger.of(owner).filter((object) => sameAddress(addressOf(object), address));
     const own = known.find(({ spec, status }) => spec.owner.uid === claim.uid && status?.state === "Bound");
     if (own !== undefined && own.spec.owner.cluster === owner.cluster) return recordedAs(address, own);
-    if (own !== undefined) return this.#write(claim, told, own.spec.network, owned(own), own);
+    if (own !== undefined) return this.#write(claim, sent, own.spec.network, owned(own), own);
     const former = known[0];
     const network = former?.spec.network ?? this.#networkOf(claim);
     const definition = network === null ? null : (definitions.definitionOf(network)?.definition ?? null);
@@ -68,30 +68,30 @@ export class RecordedAddresses {
     // What the claim takes over is on record: also of a network that nothing defines now.
     if (former !== undefined) {
       const prefixLength = subnet?.cidr.prefixLength ?? owned(former).prefixLength;
-      return this.#write(claim, told, former.spec.network, { address, prefixLength }, former);
+      return this.#write(claim, sent, former.spec.network, { address, prefixLength }, former);
     }
     if (network === null || definition === null) {
-      const message = `IPAddress ${told.name} has ${formatAddress(address)} of network ${network ?? "unknown"}, which nothing defines now; create a NetworkAttachmentDefinition of it again`;
+      const message = `IPAddress ${sent.name} has ${formatAddress(address)} of network ${network ?? "unknown"}, which nothing defines now; create a NetworkAttachmentDefinition of it again`;
       return { kind: "failed", reason: "PoolNotReady", message };
     }
     if (subnet === undefined) {
       const subnets = definition.rangeSets.map(describeRangeSet).join(", ");
       return failed(
-        `IPAddress ${told.name} has ${formatAddress(address)}, which is not in ${subnets} of network ${network}; add a subnet that holds it, or delete the IPAddress`,
+        `IPAddress ${sent.name} has ${formatAddress(address)}, which is not in ${subnets} of network ${network}; add a subnet that holds it, or delete the IPAddress`,
       );
     }
     // A router answers for it: the ledger has it for nobody, and two hosts would have it.
     if (subnet.gateway !== null && sameAddress(subnet.gateway, address))
       return failed(
-        `IPAddress ${told.name} has ${formatAddress(address)}, which is the gateway of network ${network}; delete the IPAddress, or give the network another gateway`,
+        `IPAddress ${sent.name} has ${formatAddress(address)}, which is the gateway of network ${network}; delete the IPAddress, or give the network another gateway`,
       );
     const { prefixLength } = subnet.cidr;
-    return this.#write(claim, told, network, { address, prefixLength }, undefined);
+    return this.#write(claim, sent, network, { address, prefixLength }, undefined);
   }
 
   async #write(
     claim: MachineClaimView,
-    told: MachineAddressView,
+    sent: MachineAddressView,
     network: string,
     { address, prefixLength }: InterfaceAddress,
     former: IPAllocation | undefined,
@@ -107,7 +107,7 @@ export class RecordedAddresses {
         return { kind: "recorded", address, allocation: allocationName(network, address), adopted };
       case "held":
         return failed(
-          `IPAddress ${told.name} has ${formatAddress(address)}, which is held by ${describeHolder(outcome.object.spec.owner)} on network ${network}; release it there (holdfast who ${formatAddress(address)}), or delete the IPAddress`,
+          `IPAddress ${sent.name} has ${formatAddress(address)}, which is held by ${describeHolder(outcome.object.spec.owner)} on network ${network}; release it there (holdfast who ${formatAddress(address)}), or delete the IPAddress`,
         );
       case "changed":
         return { kind: "later", problem: `others keep writing the allocation of ${formatAddress(address)}` };

@@ -113,7 +113,7 @@ export class Adoption {
     if (reserved === null) return { kind: "later" };
     if (reserved.kind === "recorded") {
       const fields = { claim: claim.key, network: claim.network, address: formatInterfaceAddress(one) };
-      log.info(fields, `reserved what a claim lists${reserved.was === "cooling" ? "; it was resting" : ""}`);
+      log.info(fields, `reserved what a claim lists${reserved.was === "cooling" ? "; it was cooling" : ""}`);
       return null;
     }
     if (reserved.kind === "own") return null;
@@ -132,7 +132,7 @@ export class Adoption {
     } catch (error) {
       if (!(error instanceof NotRecorded)) throw error;
       const fields = { claim: claim.key, network: claim.network, address: formatInterfaceAddress(one) };
-      log.warn({ ...fields, problem: error.message }, "what a claim lists is not reserved; it comes again");
+      log.warn({ ...fields, problem: error.message }, "what a claim lists is not reserved; will retry");
       return null;
     }
   }

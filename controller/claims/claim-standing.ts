@@ -49,7 +49,7 @@ export class ClaimStanding {
   readonly #options: ClaimStandingOptions;
   readonly #objects: ObjectClient;
   /** By claim UID: a definition without conditions drops them, and they must not be written again and again. */
-  readonly #told = new Map<string, string>();
+  readonly #sent = new Map<string, string>();
 
   constructor(options: ClaimStandingOptions) {
     this.#options = options;
@@ -66,7 +66,7 @@ export class ClaimStanding {
       if (budget.isSpent) await budget.nextTurn();
     }
     const uids = new Set(behind.map(({ uid }) => uid));
-    for (const uid of [...this.#told.keys()]) if (!uids.has(uid)) this.#told.delete(uid);
+    for (const uid of [...this.#sent.keys()]) if (!uids.has(uid)) this.#sent.delete(uid);
     if (behind.length === 0) return;
     const used = await this.#usedClaims(budget);
     for (const claim of behind) {
@@ -92,7 +92,7 @@ export class ClaimStanding {
     return held !== null && held.map(formatInterfaceAddress).join() !== claim.ips.join();
   }
 
-  /** null: nothing new. Whether addresses that it brought along are given only an ADD knows, whatever a backup told. */
+  /** null: nothing new. Whether addresses that it brought along are given only an ADD knows, whatever a backup sent. */
   #conditionOf(claim: ClaimView): ClaimCondition | null {
     const definition = this.#definitionOf(claim);
     if (definition === null) return null;
@@ -125,8 +125,8 @@ export class ClaimStanding {
       if (held !== null) await this.#write(claim, held, condition);
       return;
     }
-    if (condition === null || this.#told.get(claim.uid) === condition.message) return;
-    this.#told.set(claim.uid, condition.message);
+    if (condition === null || this.#sent.get(claim.uid) === condition.message) return;
+    this.#sent.set(claim.uid, condition.message);
     this.#options.log.info({ claim: claim.key, network: claim.network }, condition.message);
     if (condition.status === "False")
       this.#options.events.warn(claimObject(claim), condition.reason, condition.message);
@@ -239,9 +239,9 @@ export class ClaimStanding {
     });
     if (written.kind === "refused") {
       const { status, body } = written.answer;
-      this.#options.log.warn({ claim: claim.key, status, problem: body?.message }, "the claim is not told");
+      this.#options.log.warn({ claim: claim.key, status, problem: body?.message }, "the condition of the claim is not sent");
     }
-    if (written.kind !== "done") this.#told.delete(claim.uid);
+    if (written.kind !== "done") this.#sent.delete(claim.uid);
     return written.kind === "done";
   }
 

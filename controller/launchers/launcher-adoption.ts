@@ -87,7 +87,7 @@ export class LauncherAdoption {
         } catch (error) {
           if (!(error instanceof MalformedObjectError || error instanceof RefusalError)) throw error;
           const fields = { claim: claim.key, pod: launcher.pod.key, problem: error.message };
-          log.warn(fields, "a claim is not filled from its VM's launcher pod; it comes again");
+          log.warn(fields, "a claim is not filled from its VM's launcher pod; will retry");
         }
       }
     }

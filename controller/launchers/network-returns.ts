@@ -74,7 +74,7 @@ export class NetworkReturns {
         } catch (error) {
           if (!(error instanceof MalformedObjectError || error instanceof RefusalError)) throw error;
           const fields = { claim: claim.key, pod: launcher.pod.key, problem: error.message };
-          log.warn(fields, "a claim is not brought to the network of its VM; it comes again");
+          log.warn(fields, "a claim is not brought to the network of its VM; will retry");
         }
       }
     }

@@ -53,7 +53,7 @@ export class DataExpiry {
       } catch (error) {
         // Whatever one object meets, the others go on.
         const { log } = this.#options;
-        log.warn({ data: data.key, problem: (error as Error).message }, "not deleted; it comes again");
+        log.warn({ data: data.key, problem: (error as Error).message }, "not deleted; will retry");
       }
     }
   }
@@ -86,7 +86,7 @@ export class DataExpiry {
     const deleted = await this.#objects.delete(path, { uid, resourceVersion });
     if (deleted.kind === "done") log.info({ data: data.key, claim }, "deleted: its claim is gone");
     if (deleted.kind !== "refused") return;
-    log.warn({ data: data.key, status: deleted.answer.status }, "cannot be deleted; it comes again");
+    log.warn({ data: data.key, status: deleted.answer.status }, "cannot be deleted; will retry");
   }
 
   /** Read afresh. */

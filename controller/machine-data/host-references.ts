@@ -34,7 +34,7 @@ interface HostCondition {
 }
 
 const OK_MAX = 300;
-const NOT_TAKEN_BACK = "the Secrets of a former machine are still named by its host; it comes again";
+const NOT_TAKEN_BACK = "the Secrets of a former machine are still named by its host; will retry";
 
 /** A machine's Secrets in the spec of its host, unless others are, until it goes. Writes test the version read. */
 export class HostReferences {
@@ -56,7 +56,7 @@ export class HostReferences {
     if (machine.host === null) return null;
     const host = this.#options.world.caches.hosts.items.get(`${machine.namespace}/${machine.host}`);
     if (host === undefined)
-      return notTold("HostNotFound", `BareMetalHost ${machine.namespace}/${machine.host} does not exist`);
+      return notSent("HostNotFound", `BareMetalHost ${machine.namespace}/${machine.host} does not exist`);
     const wanted = PARTS.flatMap((part) => (secrets[part] ? [[part, secrets[part].name] as const] : []));
     const former = readMark(host.mark);
     // Names of machines are unique: what a machine of this name was given is this one's to replace.
@@ -68,9 +68,9 @@ export class HostReferences {
     if (other !== undefined) {
       const [part, name] = other;
       const message = `spec.${part} of BareMetalHost ${host.key} names Secret ${host[part]?.name}, and not ${name}: it is left as it is; clear it to have it set`;
-      return notTold("HostNamesOtherSecret", message);
+      return notSent("HostNamesOtherSecret", message);
     }
-    const told = {
+    const sent = {
       type: "HostDataReferenced",
       status: "True",
       reason: "HostNamesSecrets",
@@ -79,7 +79,7 @@ export class HostReferences {
     const missing = wanted.filter(([part, name]) => !isNamed(host, part, name));
     const extra = outdated.filter((part) => secrets[part] === undefined);
     const isMarkDue = own !== null && own.uid !== machine.uid;
-    if (missing.length === 0 && extra.length === 0 && !isMarkDue) return told;
+    if (missing.length === 0 && extra.length === 0 && !isMarkDue) return sent;
     const mark: Mark = { machine: machine.name, uid: machine.uid, ...Object.fromEntries(wanted) };
     const { namespace } = machine;
     const refused = await this.#patch(host, [
@@ -87,9 +87,9 @@ export class HostReferences {
       ...extra.map((part) => ({ op: "remove", path: `/spec/${part}` })),
       ...markOperations(host, JSON.stringify(mark)),
     ]);
-    if (refused === null) return told;
-    if (refused !== "changed") return notTold("HostNotWritten", refused);
-    return notTold("HostChanged", `BareMetalHost ${host.key} was changed at the same time; it is tried again`);
+    if (refused === null) return sent;
+    if (refused !== "changed") return notSent("HostNotWritten", refused);
+    return notSent("HostChanged", `BareMetalHost ${host.key} was changed at the same time; it is tried again`);
   }
 
   /** Whether a machine may have left something behind, and not been gone for long enough. */
@@ -215,6 +215,6 @@ function isMark(value: unknown): value is Mark {
   return texts && "machine" in value && "uid" in value;
 }
 
-function notTold(reason: string, message: string): HostCondition {
+function notSent(reason: string, message: string): HostCondition {
   return { type: "HostDataReferenced", status: "False", reason, message };
 }

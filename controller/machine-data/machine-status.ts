@@ -79,8 +79,8 @@ export class MachineStatus {
     if ([dataTemplate, metaData, networkData, userData].every((one) => one === null)) return true;
     if (machine.paused || world.clusterProblem(machine) !== null) return false;
     const wanted = await this.#withSecrets(machine, await this.#wanted(machine));
-    const told = wanted.condition.status === "True" ? await hosts.tell(machine, wanted.secrets) : null;
-    const conditions = told === null ? [wanted.condition] : [wanted.condition, told];
+    const sent = wanted.condition.status === "True" ? await hosts.tell(machine, wanted.secrets) : null;
+    const conditions = sent === null ? [wanted.condition] : [wanted.condition, sent];
     const isSettled = conditions.every(({ status }) => status === "True");
     if (isSettled || this.#options.queue.hasWaited("machines", machine.key))
       await this.#write(machine, wanted, conditions);
@@ -92,7 +92,7 @@ export class MachineStatus {
     if (wanted.condition.status === "False") return wanted;
     for (const part of PARTS) {
       const name = machine[part]?.name;
-      if (name === undefined || isTold(machine, part) || !(await this.#isMissing(machine, name))) continue;
+      if (name === undefined || isSent(machine, part) || !(await this.#isMissing(machine, name))) continue;
       const message = `Secret ${machine.namespace}/${name}, which spec.${part} names, does not exist: create it, or omit spec.${part}`;
       return { ...wanted, secrets: {}, condition: notReady("WaitingForSecret", message) };
     }
@@ -223,7 +223,7 @@ export class MachineStatus {
 }
 
 /** Whether the machine's status names the Secret of its spec, which was there then. */
-function isTold(machine: Metal3MachineView, part: Part): boolean {
+function isSent(machine: Metal3MachineView, part: Part): boolean {
   return machine.status[part]?.name === machine[part]?.name;
 }
 

@@ -246,7 +246,7 @@ export class OwnMode {
       } catch (error) {
         // Whatever one object meets, the others go on.
         const what = error instanceof ApiAway ? { problem: error.message } : { err: error as Error };
-        this.#options.log.warn({ [stage]: key, ...what }, "not settled; it comes again");
+        this.#options.log.warn({ [stage]: key, ...what }, "not settled; will retry");
         this.#queue.wait(stage, key);
       }
       if (budget.isSpent) await budget.nextTurn();

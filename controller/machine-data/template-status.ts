@@ -76,7 +76,7 @@ export class TemplateStatus {
       await this.#write(template, datas);
     } catch (error) {
       const problem = (error as Error).message;
-      this.#options.log.warn({ template: template.key, problem }, "no status written; it comes again");
+      this.#options.log.warn({ template: template.key, problem }, "no status written; will retry");
       this.#changed.add(template.key);
     }
   }

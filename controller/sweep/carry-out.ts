@@ -6,7 +6,7 @@ import { decideFresh, type RememberedFacts } from "../../claims/reasons/fresh-fa
 import { judge } from "../../claims/reasons/relations.ts";
 import type { Rules, Verdict } from "../../claims/reasons/verdict.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
-import { retainSeconds } from "../../ipam/space/rest.ts";
+import { retainSeconds } from "../../ipam/space/cooldown.ts";
 import { machinePaths } from "../../kube/cluster-api.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../../kube/object-client.ts";

@@ -13,7 +13,7 @@ import type { Facts } from "../../claims/reasons/facts.ts";
 import { type FactMemory, type NamedClaim, notedFacts } from "../../claims/reasons/read-facts.ts";
 import { judge } from "../../claims/reasons/relations.ts";
 import type { Rules, Verdict } from "../../claims/reasons/verdict.ts";
-import { cooldownSeconds, retainSeconds } from "../../ipam/space/rest.ts";
+import { cooldownSeconds, retainSeconds } from "../../ipam/space/cooldown.ts";
 import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
 import { type DependencyKind, Dependents } from "./dependents.ts";
 

@@ -260,7 +260,7 @@ export class Sweeper {
     const { network, address, owner } = object.spec;
     const fields = { network, address, owner, verdict: verdict.kind, why: verdict.why };
     if (outcome.kind === "failed") {
-      log.warn({ ...fields, problem: outcome.problem }, "not carried out; it comes again");
+      log.warn({ ...fields, problem: outcome.problem }, "not carried out; will retry");
       this.#observations.noteTried(object.metadata.name);
       return;
     }

@@ -1,7 +1,7 @@
 import { formatAddress } from "../space/address.ts";
 import { cidrContains, formatCidr } from "../space/cidr.ts";
+import { COOLDOWN_SECONDS_DEFAULT } from "../space/cooldown.ts";
 import { hashOf, type RangeSet } from "../space/range-set.ts";
-import { COOLDOWN_SECONDS_DEFAULT } from "../space/rest.ts";
 import {
   type ConfigValue,
   endsWithComma,

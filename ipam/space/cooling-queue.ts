@@ -1,7 +1,7 @@
 /** One address in its cool-down. Immutable but for its place in the queue. */
-export interface Resting {
+export interface CoolingAddress {
   readonly value: bigint;
-  readonly restUntilMs: number;
+  readonly coolingUntilMs: number;
   /** Order of release among equal ends of cool-down. */
   readonly sequence: number;
 }
@@ -15,8 +15,8 @@ const DEAD_ENTRIES_MIN = 64;
  * the array is dead.
  */
 export class CoolingQueue {
-  readonly #byValue = new Map<bigint, Resting>();
-  #entries: Resting[] = [];
+  readonly #byValue = new Map<bigint, CoolingAddress>();
+  #entries: CoolingAddress[] = [];
   #head = 0;
   #sequence = 0;
 
@@ -29,47 +29,47 @@ export class CoolingQueue {
     return this.#entries.length;
   }
 
-  get(value: bigint): Resting | null {
+  get(value: bigint): CoolingAddress | null {
     return this.#byValue.get(value) ?? null;
   }
 
-  add(value: bigint, restUntilMs: number): Resting {
-    const resting = { value, restUntilMs, sequence: this.#sequence++ };
-    this.restore(resting);
-    return resting;
+  add(value: bigint, coolingUntilMs: number): CoolingAddress {
+    const cooling = { value, coolingUntilMs, sequence: this.#sequence++ };
+    this.restore(cooling);
+    return cooling;
   }
 
   /** Puts back what `delete` removed, at its former place. */
-  restore(resting: Resting): void {
-    this.#byValue.set(resting.value, resting);
+  restore(cooling: CoolingAddress): void {
+    this.#byValue.set(cooling.value, cooling);
     const entries = this.#entries;
     const newest = entries[entries.length - 1];
-    if (newest === undefined || comesBefore(newest, resting)) {
-      entries.push(resting);
+    if (newest === undefined || comesBefore(newest, cooling)) {
+      entries.push(cooling);
       return;
     }
-    const place = this.#firstNotBefore(resting);
+    const place = this.#firstNotBefore(cooling);
     // The entry itself may still be there, marked dead by `delete`.
-    if (entries[place] !== resting) entries.splice(place, 0, resting);
+    if (entries[place] !== cooling) entries.splice(place, 0, cooling);
   }
 
-  delete(resting: Resting): void {
-    this.#byValue.delete(resting.value);
+  delete(cooling: CoolingAddress): void {
+    this.#byValue.delete(cooling.value);
     this.#clearDead();
   }
 
   /** The address whose cool-down ends first; null: none is cooling. */
-  peek(): Resting | null {
+  peek(): CoolingAddress | null {
     for (; this.#head < this.#entries.length; this.#head++) {
-      const resting = this.#entries[this.#head] as Resting;
-      if (this.#isAlive(resting)) return resting;
+      const cooling = this.#entries[this.#head] as CoolingAddress;
+      if (this.#isAlive(cooling)) return cooling;
     }
     return null;
   }
 
   /** In order of the end of cool-down. Entries added or removed meanwhile may be seen or not, but none twice. */
-  *[Symbol.iterator](): Generator<Resting> {
-    let previous: Resting | null = null;
+  *[Symbol.iterator](): Generator<CoolingAddress> {
+    let previous: CoolingAddress | null = null;
     for (;;) {
       const next = this.#firstAfter(previous);
       if (next === null) return;
@@ -78,26 +78,26 @@ export class CoolingQueue {
     }
   }
 
-  #isAlive(resting: Resting): boolean {
-    return this.#byValue.get(resting.value) === resting;
+  #isAlive(cooling: CoolingAddress): boolean {
+    return this.#byValue.get(cooling.value) === cooling;
   }
 
-  #firstAfter(previous: Resting | null): Resting | null {
+  #firstAfter(previous: CoolingAddress | null): CoolingAddress | null {
     if (previous === null) return this.peek();
     for (let i = this.#firstNotBefore(previous); i < this.#entries.length; i++) {
-      const resting = this.#entries[i] as Resting;
-      if (resting !== previous && this.#isAlive(resting)) return resting;
+      const cooling = this.#entries[i] as CoolingAddress;
+      if (cooling !== previous && this.#isAlive(cooling)) return cooling;
     }
     return null;
   }
 
   /** Index of the first entry from the head on that does not come before the given one. */
-  #firstNotBefore(resting: Resting): number {
+  #firstNotBefore(cooling: CoolingAddress): number {
     let low = this.#head;
     let high = this.#entries.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if (comesBefore(this.#entries[middle] as Resting, resting)) low = middle + 1;
+      if (comesBefore(this.#entries[middle] as CoolingAddress, cooling)) low = middle + 1;
       else high = middle;
     }
     return low;
@@ -106,11 +106,11 @@ export class CoolingQueue {
   #clearDead(): void {
     const dead = this.#entries.length - this.#byValue.size;
     if (dead < DEAD_ENTRIES_MIN || dead < this.#byValue.size) return;
-    this.#entries = this.#entries.slice(this.#head).filter((resting) => this.#isAlive(resting));
+    this.#entries = this.#entries.slice(this.#head).filter((cooling) => this.#isAlive(cooling));
     this.#head = 0;
   }
 }
 
-function comesBefore(a: Resting, b: Resting): boolean {
-  return a.restUntilMs < b.restUntilMs || (a.restUntilMs === b.restUntilMs && a.sequence < b.sequence);
+function comesBefore(a: CoolingAddress, b: CoolingAddress): boolean {
+  return a.coolingUntilMs < b.coolingUntilMs || (a.coolingUntilMs === b.coolingUntilMs && a.sequence < b.sequence);
 }

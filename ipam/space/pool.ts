@@ -5,12 +5,12 @@
  *   interval-set, range-set    the addresses of a network that can be given
  *   pool, run-index, cooling-queue   which of them are free or cooling, and the order in which they are tried
  *   free-space                 the free addresses of a pool, for people
- *   rest                       how long a released address cools down
+ *   cooldown                   how long a released address cools down
  */
 
 import { hash } from "node:crypto";
 import { cidrContains, cidrFirst, cidrLast } from "./cidr.ts";
-import { CoolingQueue, type Resting } from "./cooling-queue.ts";
+import { type CoolingAddress, CoolingQueue } from "./cooling-queue.ts";
 import { type Interval, IntervalSet } from "./interval-set.ts";
 import type { RangeSet, SubnetDefinition } from "./range-set.ts";
 import { RunIndex } from "./run-index.ts";
@@ -95,17 +95,17 @@ export class Pool {
    * turn is skipped. A cool-down that is over at `nowMs` counts as over, whether `expire` was called or not.
    */
   *candidates(nowMs: number, startAt: bigint = this.#cursor): Generator<bigint> {
-    const rested = this.#rested(nowMs);
+    const cooled = this.#cooled(nowMs);
     const freeFrom = (position: bigint) => this.#free.nextFrom(position);
-    if (rested === null) yield* nextFit(startAt, freeFrom);
+    if (cooled === null) yield* nextFit(startAt, freeFrom);
     else {
-      const freeOrRestedFrom = nextOfBoth(freeFrom, (position) => rested.nextFrom(position));
-      for (const value of nextFit(startAt, freeOrRestedFrom)) {
+      const freeOrCooledFrom = nextOfBoth(freeFrom, (position) => cooled.nextFrom(position));
+      for (const value of nextFit(startAt, freeOrCooledFrom)) {
         if (this.stateOf(value, nowMs) === "free") yield value;
       }
     }
-    for (const { value, restUntilMs } of this.#cooling) {
-      if (restUntilMs > nowMs && this.rangeSet.automatic.contains(value)) yield value;
+    for (const { value, coolingUntilMs } of this.#cooling) {
+      if (coolingUntilMs > nowMs && this.rangeSet.automatic.contains(value)) yield value;
     }
   }
 
@@ -137,16 +137,16 @@ export class Pool {
    * Marks an allocated or retained address as cooling, or as free when its cool-down is already over; one outside the
    * set is forgotten. Does nothing when it is not allocated.
    */
-  release(value: bigint, restUntilMs: number, nowMs: number): Undo {
+  release(value: bigint, coolingUntilMs: number, nowMs: number): Undo {
     if (this.#outside.delete(value)) return () => this.#outside.add(value);
     const special = this.#special.delete(value);
     if (!special && !this.#isAllocatedAutomatic(value)) return NOTHING;
     const retained = this.#retained.delete(value);
-    const resting = restUntilMs > nowMs ? this.#cooling.add(value, restUntilMs) : null;
-    if (resting !== null && !special) this.#coolingAutomaticCount++;
-    if (resting === null && !special) this.#free.give(value);
+    const cooling = coolingUntilMs > nowMs ? this.#cooling.add(value, coolingUntilMs) : null;
+    if (cooling !== null && !special) this.#coolingAutomaticCount++;
+    if (cooling === null && !special) this.#free.give(value);
     return () => {
-      if (resting !== null && this.#cooling.get(value) === resting) this.#leaveCooling(resting);
+      if (cooling !== null && this.#cooling.get(value) === cooling) this.#leaveCooling(cooling);
       else if (!special) this.#free.take(value);
       if (special) this.#special.add(value);
       if (retained) this.#retained.add(value);
@@ -154,21 +154,21 @@ export class Pool {
   }
 
   /** Ends the cool-down of an address now. Does nothing when it is not cooling. */
-  endRest(value: bigint): Undo {
-    const resting = this.#cooling.get(value);
-    if (resting === null) return NOTHING;
-    this.#endRest(resting);
+  endCooldown(value: bigint): Undo {
+    const cooling = this.#cooling.get(value);
+    if (cooling === null) return NOTHING;
+    this.#endCooldown(cooling);
     return () => {
       this.#free.take(value);
-      this.#enterCooling(resting);
+      this.#enterCooling(cooling);
     };
   }
 
   expire(nowMs: number): void {
     for (;;) {
-      const resting = this.#cooling.peek();
-      if (resting === null || resting.restUntilMs > nowMs) return;
-      this.#endRest(resting);
+      const cooling = this.#cooling.peek();
+      if (cooling === null || cooling.coolingUntilMs > nowMs) return;
+      this.#endCooldown(cooling);
     }
   }
 
@@ -179,11 +179,11 @@ export class Pool {
   stateOf(value: bigint, nowMs: number = Number.NEGATIVE_INFINITY): AddressState {
     if (this.#free.has(value)) return "free";
     if (this.#retained.has(value)) return "retained";
-    const resting = this.#cooling.get(value);
-    if (resting !== null && resting.restUntilMs > nowMs) return "cooling";
-    if (resting === null && (this.#special.has(value) || this.#outside.has(value))) return "allocated";
+    const cooling = this.#cooling.get(value);
+    if (cooling !== null && cooling.coolingUntilMs > nowMs) return "cooling";
+    if (cooling === null && (this.#special.has(value) || this.#outside.has(value))) return "allocated";
     const { automatic, usable, extent } = this.rangeSet;
-    if (resting === null && automatic.contains(value)) return "allocated";
+    if (cooling === null && automatic.contains(value)) return "allocated";
     if (usable.contains(value)) return "free";
     return extent.contains(value) ? "excluded" : "outside";
   }
@@ -226,13 +226,13 @@ export class Pool {
     if (this.#free.take(value)) return () => this.#free.give(value);
     if (this.#retained.delete(value)) return () => this.#retained.add(value);
     const automatic = this.rangeSet.automatic.contains(value);
-    const resting = this.#cooling.get(value);
-    if (resting !== null) {
-      this.#leaveCooling(resting);
+    const cooling = this.#cooling.get(value);
+    if (cooling !== null) {
+      this.#leaveCooling(cooling);
       if (!automatic) this.#special.add(value);
       return () => {
         this.#special.delete(value);
-        this.#enterCooling(resting);
+        this.#enterCooling(cooling);
       };
     }
     if (automatic) return null;
@@ -246,31 +246,31 @@ export class Pool {
     return this.rangeSet.automatic.contains(value) && !this.#free.has(value) && this.#cooling.get(value) === null;
   }
 
-  #enterCooling(resting: Resting): void {
-    this.#cooling.restore(resting);
-    if (this.rangeSet.automatic.contains(resting.value)) this.#coolingAutomaticCount++;
+  #enterCooling(cooling: CoolingAddress): void {
+    this.#cooling.restore(cooling);
+    if (this.rangeSet.automatic.contains(cooling.value)) this.#coolingAutomaticCount++;
   }
 
-  #leaveCooling(resting: Resting): void {
-    this.#cooling.delete(resting);
-    if (this.rangeSet.automatic.contains(resting.value)) this.#coolingAutomaticCount--;
+  #leaveCooling(cooling: CoolingAddress): void {
+    this.#cooling.delete(cooling);
+    if (this.rangeSet.automatic.contains(cooling.value)) this.#coolingAutomaticCount--;
   }
 
   /** From cooling to free; a reserved or excluded address just becomes unallocated. */
-  #endRest(resting: Resting): void {
-    this.#cooling.delete(resting);
-    if (!this.rangeSet.automatic.contains(resting.value)) return;
+  #endCooldown(cooling: CoolingAddress): void {
+    this.#cooling.delete(cooling);
+    if (!this.rangeSet.automatic.contains(cooling.value)) return;
     this.#coolingAutomaticCount--;
-    this.#free.give(resting.value);
+    this.#free.give(cooling.value);
   }
 
   /** Addresses whose cool-down is over but that are not freed yet; null, as nearly always, when there are none. */
-  #rested(nowMs: number): RunIndex | null {
+  #cooled(nowMs: number): RunIndex | null {
     const first = this.#cooling.peek();
-    if (first === null || first.restUntilMs > nowMs) return null;
+    if (first === null || first.coolingUntilMs > nowMs) return null;
     const runs: { first: bigint; last: bigint }[] = [];
-    for (const { value, restUntilMs } of this.#cooling) {
-      if (restUntilMs > nowMs) break;
+    for (const { value, coolingUntilMs } of this.#cooling) {
+      if (coolingUntilMs > nowMs) break;
       if (this.rangeSet.automatic.contains(value)) runs.push({ first: value, last: value });
     }
     return new RunIndex(IntervalSet.from(runs));

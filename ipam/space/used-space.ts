@@ -8,7 +8,7 @@ export interface UsedSpace {
   /** The retained ones among them. */
   readonly retained: Readonly<Record<Family, IntervalSet>>;
   /** Addresses that cool down, longest released first. */
-  readonly resting: readonly Address[];
+  readonly cooling: readonly Address[];
 }
 
 export const FAMILIES: readonly Family[] = [4, 6];

@@ -30,8 +30,8 @@ export function readPublishedSpace(object: IPNetwork | null): PublishedSpace | n
       version: BigInt(fields.version),
       used: setsOf(fields.used),
       retained: setsOf(fields.retained),
-      resting: FAMILIES.flatMap((family) =>
-        decodeList(textOf(fields.resting, family) ?? "").map((value): Address => ({ family, value })),
+      cooling: FAMILIES.flatMap((family) =>
+        decodeList(textOf(fields.cooling, family) ?? "").map((value): Address => ({ family, value })),
       ),
       unlisted: new Map(fields.unlisted.map((text) => text.split(" ", 2) as [string, string])),
     };
@@ -45,7 +45,7 @@ export function readPublishedSpace(object: IPNetwork | null): PublishedSpace | n
 export function publishedFields({
   used,
   retained,
-  resting,
+  cooling,
   version,
   unlisted,
 }: Omit<PublishedSpace, "observedMs">): Omit<PublishedSpaceFields, "observed"> {
@@ -56,14 +56,14 @@ export function publishedFields({
       (family) => sets[family].size === 0n,
       (family) => encodeSet(sets[family]),
     );
-  const restingOf = (family: Family) => resting.filter((one) => one.family === family);
+  const coolingOf = (family: Family) => cooling.filter((one) => one.family === family);
   return {
     version: `${version}`,
     used: setTexts(used),
     retained: setTexts(retained),
-    resting: textsOf(
-      (family) => restingOf(family).length === 0,
-      (family) => encodeList(restingOf(family).map(({ value }) => value)),
+    cooling: textsOf(
+      (family) => coolingOf(family).length === 0,
+      (family) => encodeList(coolingOf(family).map(({ value }) => value)),
     ),
     unlisted: [...unlisted].map(([address, uid]) => `${address} ${uid}`),
   };

@@ -10,8 +10,8 @@ const REASONS: Readonly<Record<BalancerProblem["kind"], string>> = {
 export class BalancerEvents {
   readonly #events: Pick<EventWriter, "warn" | "inform">;
   readonly #node: string;
-  /** Problems as they were told last, by network. */
-  #told = new Map<string, string>();
+  /** Problems as they were sent last, by network. */
+  #sent = new Map<string, string>();
 
   constructor(events: Pick<EventWriter, "warn" | "inform">, node: string) {
     this.#events = events;
@@ -24,19 +24,19 @@ export class BalancerEvents {
     owner: (network: string) => EventObject | undefined,
     wanted: readonly WantedBalancer[],
   ): void {
-    const told = new Map<string, string>();
+    const sent = new Map<string, string>();
     for (const { network, kind, problem } of problems) {
       const object = owner(network);
       if (object === undefined) continue;
-      told.set(network, problem);
-      if (this.#told.get(network) !== problem)
+      sent.set(network, problem);
+      if (this.#sent.get(network) !== problem)
         this.#events.warn(object, REASONS[kind], `node ${this.#node}: ${problem}`);
     }
-    this.#told = told;
+    this.#sent = sent;
     for (const network of written) {
       const object = owner(network);
       const { backends = null, ports = [] } = wanted.find((one) => one.network === network) ?? {};
-      if (object === undefined || backends === null || told.has(network)) continue;
+      if (object === undefined || backends === null || sent.has(network)) continue;
       const entries = [{ port: 80, backends }, ...ports].map(
         (one) =>
           `169.254.169.254:${one.port} ${

@@ -22,7 +22,7 @@ import { repeat } from "../journal/attachment-journal.ts";
 import type { Transaction } from "../journal/group-commit.ts";
 import { JournalAttachment } from "../journal/journal-attachment.ts";
 import type { Ledger } from "../journal/ledger.ts";
-import { isOvertaken, owe, type Taking, take, takeMore } from "../journal/uses.ts";
+import { addPending, isOvertaken, type Taking, take, takeMore } from "../journal/uses.ts";
 import { ClusterView, isKnownHere } from "./attach-view.ts";
 import { join } from "./join.ts";
 import { type AttachParts, type ClusterAttacher, holderOf } from "./parts/attach-parts.ts";
@@ -209,12 +209,12 @@ async function giveBack(
   const earlier = taking?.earlier ?? [];
   await parts.directory.write((ledger, transaction) => {
     const key = { containerId, interface: interfaceName };
-    owe(ledger, transaction, { network, addresses: reserved, owner, ...key, uncertain: false, ended: true });
+    addPending(ledger, transaction, { network, addresses: reserved, owner, ...key, uncertain: false, ended: true });
     // Unless a DEL has given them back.
     if (taking !== null && ledger.sql.deleteTaking.run(taking.id).changes === 1)
-      owe(ledger, transaction, { network, addresses: earlier, owner, ...key, uncertain: true, ended: true });
+      addPending(ledger, transaction, { network, addresses: earlier, owner, ...key, uncertain: true, ended: true });
   });
-  if (reserved.length + earlier.length > 0) parts.owed();
+  if (reserved.length + earlier.length > 0) parts.pending();
 }
 
 /** Of the owner: a claim is in its pod's namespace. */

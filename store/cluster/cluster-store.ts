@@ -91,7 +91,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
       continuity: options.continuity,
       picture: this.picture,
       claimAccess: options.claimAccess,
-      owed: () => this.agreement.over.wake(),
+      pending: () => this.agreement.over.wake(),
     };
     this.agreement = new Agreement({
       ...{ api, log, attach: this.#parts, reads: this.#reads, underWay: this.#underWay },
@@ -123,8 +123,8 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     await this.directory.rebuild(backup, { replace });
   }
 
-  get owedCount(): number {
-    return this.directory.status.kind === "ready" ? this.agreement.over.owed().count : 0;
+  get pendingCount(): number {
+    return this.directory.status.kind === "ready" ? this.agreement.over.pending().count : 0;
   }
 
   get lostCount(): number {
@@ -208,9 +208,9 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
       const claim = await claimAccess.read(owner, this.#clock.monotonicMs() + READ_MS_MAX).catch(() => null);
       return claim?.uid === owner.uid ? claim.ips : null;
     };
-    const owed = (lastId: number) => this.agreement.over.owed(lastId);
+    const pending = (lastId: number) => this.agreement.over.pending(lastId);
     const recovering = () => continuity.recovering;
-    const findings = await checkNode(this.directory, api, { owed, podState, recovering, listOf });
+    const findings = await checkNode(this.directory, api, { pending, podState, recovering, listOf });
     if (findings.some(({ invariant }) => invariant === "I2")) this.agreement.doubt();
     return findings;
   }

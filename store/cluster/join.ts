@@ -11,7 +11,7 @@ import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { attachmentKey, type IPAllocation } from "../../kube/objects.ts";
 import type { AttachWant } from "../allocations.ts";
 import type { JournalAttachment } from "../journal/journal-attachment.ts";
-import { owe, type Taking, take } from "../journal/uses.ts";
+import { addPending, type Taking, take } from "../journal/uses.ts";
 import type { ClusterView } from "./attach-view.ts";
 import { type AttachParts, type ClusterAttacher, holderOf } from "./parts/attach-parts.ts";
 import type { ClaimReading } from "./parts/claim-access.ts";
@@ -121,14 +121,14 @@ async function leave(
   const { containerId, interface: interfaceName, network } = want;
   await parts.directory.write((ledger, transaction) => {
     const key = { containerId, interface: interfaceName };
-    owe(ledger, transaction, { network, addresses, owner, ...key, uncertain: false, ended: false });
+    addPending(ledger, transaction, { network, addresses, owner, ...key, uncertain: false, ended: false });
     // Unless a DEL has given them back.
     if (ledger.sql.deleteTaking.run(taking.id).changes === 1)
-      owe(ledger, transaction, {
+      addPending(ledger, transaction, {
         ...{ network, addresses: taking.earlier, owner, ...key },
         uncertain: true,
         ended: true,
       });
   });
-  parts.owed();
+  parts.pending();
 }

@@ -1,7 +1,7 @@
 import { mayReturn } from "../../allocations/allocation-object.ts";
 import { describeHolding } from "../../allocations/owners.ts";
 import { type Refusal, refuse } from "../../ipam/refusals.ts";
-import { hasCooledDown } from "../../ipam/space/rest.ts";
+import { hasCooledDown } from "../../ipam/space/cooldown.ts";
 import { ApiAway } from "../../kube/kube-api.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 import { type Clock, parseTime, within } from "../../platform/time.ts";
@@ -43,13 +43,13 @@ export async function reconsider(
   picture.note(want.network, address, spec.owner.uid, status?.state, metadata.resourceVersion);
   const restedMs = (reading.serverMs ?? Number.NEGATIVE_INFINITY) - parseTime(status?.since ?? "");
   if (cooling && (hasCooledDown(want.definition, restedMs) || mayReturn(reading.object, { namespace }))) {
-    picture.space(want.network).endRest(address);
+    picture.space(want.network).endCooldown(address);
     return "again";
   }
   // The picture may still have it as somebody's.
   if (cooling) {
-    const rests = refuse("ADDRESS_COOLING", { address, network: want.network });
-    return { kind: "refused", refusal: rests, reserved: [] };
+    const cooling = refuse("ADDRESS_COOLING", { address, network: want.network });
+    return { kind: "refused", refusal: cooling, reserved: [] };
   }
   if (claim !== null && isPredecessors(reading.object, claim)) {
     const name = `${claim.namespace}/${claim.name}`;

@@ -8,8 +8,8 @@ import type { NetworkDefinition } from "../../ipam/definition/network-definition
 import { type Refusal, RefusalError } from "../../ipam/refusals.ts";
 import type { Address } from "../../ipam/space/address.ts";
 import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
+import { hasCooledDown } from "../../ipam/space/cooldown.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
-import { hasCooledDown } from "../../ipam/space/rest.ts";
 import { attachmentKey, attachmentsIn } from "../../kube/objects.ts";
 import { type Clock, parseTime } from "../../platform/time.ts";
 
@@ -74,7 +74,7 @@ class Search {
   #candidates: Iterator<bigint>;
   #present: InterfaceAddress | null = null;
   #unmark: () => void = () => {};
-  #resting = false;
+  #cooling = false;
   #exists = false;
 
   constructor(reservation: Reservation, slot: Slot) {
@@ -102,7 +102,7 @@ class Search {
     const prefixLength = this.#pool.subnetOf(value)?.cidr.prefixLength;
     if (prefixLength === undefined) throw new Error(`candidate ${value} is in no subnet`);
     const state = this.#pool.stateOf(value, nowMs);
-    this.#resting = state === "cooling";
+    this.#cooling = state === "cooling";
     this.#exists = state !== "free";
     this.#unmark = this.#reservation.picture
       .space(this.#reservation.definition.name)
@@ -212,13 +212,13 @@ class Search {
     if (object.metadata.deletionTimestamp !== undefined) return false;
     const sinceMs = parseTime(object.status.since ?? "");
     // By the server's clock, or by having seen it for so long: clocks of nodes prove nothing.
-    const rested =
+    const cooled =
       (serverMs !== null && hasCooledDown(definition, serverMs - sinceMs)) ||
-      hasCooledDown(definition, picture.restSeenMs(definition.name, one.address, object.metadata.resourceVersion));
+      hasCooledDown(definition, picture.cooldownSeenMs(definition.name, one.address, object.metadata.resourceVersion));
     const { owner } = object.spec;
     return (
-      rested ||
-      this.#resting ||
+      cooled ||
+      this.#cooling ||
       (this.#isRequested && mayReturn(object, holder.owner)) ||
       sameAllocationOwner(owner, holder.owner) ||
       succeedsHolder(holder.owner, owner)

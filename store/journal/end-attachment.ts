@@ -1,5 +1,5 @@
 import { OWNER_KINDS, type Owner, sameOwner } from "../../ipam/owner.ts";
-import { cooldownEndMs, retainSeconds } from "../../ipam/space/rest.ts";
+import { cooldownEndMs, retainSeconds } from "../../ipam/space/cooldown.ts";
 import type { Stamp } from "../../ipam/stamp.ts";
 import type { EndReason } from "../allocations.ts";
 import type { Transaction } from "./group-commit.ts";

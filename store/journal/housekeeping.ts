@@ -16,7 +16,7 @@ const GONE_KEEP_US = 3_600_000_000;
  * Deletes rows whose cool-down is over, as the pools know it (monotonic clock); rows of undefined networks are kept.
  * Returns where to go on, null at the end.
  */
-export function dropRested(ledger: Ledger, transaction: Transaction, afterId: number): number | null {
+export function dropCooled(ledger: Ledger, transaction: Transaction, afterId: number): number | null {
   const nowMs = ledger.context.clock.monotonicMs();
   const rows = ledger.sql.coolingAfter.all(afterId, ROWS_PER_STEP);
   for (const row of rows) {

@@ -67,11 +67,11 @@ export type AttachmentRow = UseRow<"held">;
 /** What an ADD in Kubernetes is about to reserve. */
 export type TakingRow = UseRow<"taking">;
 /** What a container has stopped using and the API server is to be told of, for the first time or once more. */
-export type OwedRow = UseRow<"leaving" | "gone">;
+export type PendingRow = UseRow<"leaving" | "gone">;
 /** An address that was given back: no other trace of a restore to before its release. */
 export type ReleasedRow = UseRow<"gone">;
 export type OverRow = Pick<
-  OwedRow,
+  PendingRow,
   "id" | "phase" | "network_id" | "ips" | "boot_id" | "boot_us" | "deleted" | "again"
 >;
 
@@ -80,7 +80,7 @@ export const OWNER = "owner_kind, owner_uid, owner_interface, owner_namespace, o
 /** Conditions of the partial indexes, in the words by which SQLite recognises them. */
 export const LIVE = "(phase = 'taking' OR phase = 'held')";
 export const OVER = "(phase = 'leaving' OR phase = 'gone')";
-export const OWED = "(phase = 'leaving' OR again = 1)";
+export const PENDING = "(phase = 'leaving' OR again = 1)";
 export const RELEASED = "phase = 'gone' AND version > 0";
 
 export type UserRow = OwnerColumns & PodColumns & Pick<AttachmentRow, "network_id" | "container_id">;

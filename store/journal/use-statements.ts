@@ -6,9 +6,9 @@ import {
   LIVE,
   OVER,
   type OverRow,
-  OWED,
   OWNER,
-  type OwedRow,
+  PENDING,
+  type PendingRow,
   RELEASED,
   type ReleasedRow,
   type TakingRow,
@@ -114,10 +114,12 @@ export function prepareUseStatements(db: Database.Database) {
       `INSERT INTO uses (id, phase, network_id, container_id, interface, ${OWNER}, ips, ended, again)
        VALUES (?, 'leaving', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
-    owedAfter: get<[number, number], OwedRow>(`SELECT * FROM uses WHERE ${OWED} AND id > ? ORDER BY id LIMIT ?`),
+    pendingAfter: get<[number, number], PendingRow>(
+      `SELECT * FROM uses WHERE ${PENDING} AND id > ? ORDER BY id LIMIT ?`,
+    ),
     /** Of those that are not younger than the one of this id; what may have reserved nothing is not counted. */
-    owedCount: get<[number], { n: number; last: number | null }>(
-      `SELECT count(*) AS n, max(id) AS last FROM uses WHERE ${OWED} AND phase = 'leaving' AND again = 0 AND id <= ?`,
+    pendingCount: get<[number], { n: number; last: number | null }>(
+      `SELECT count(*) AS n, max(id) AS last FROM uses WHERE ${PENDING} AND phase = 'leaving' AND again = 0 AND id <= ?`,
     ),
     lookAgain: run<[number]>(`UPDATE uses SET phase = 'gone', again = 1 WHERE id = ? AND ${OVER}`),
     /** It was given back: only a DEL is remembered. */

@@ -55,7 +55,7 @@ export function takeMore(ledger: Ledger, taking: Taking, addresses: readonly Int
 }
 
 /** Addresses that a container has stopped using, to be sent to the API server. */
-export interface Owed {
+export interface Pending {
   readonly network: string;
   readonly addresses: readonly InterfaceAddress[];
   readonly owner: Owner;
@@ -67,22 +67,22 @@ export interface Owed {
   readonly ended: boolean;
 }
 
-export function owe(ledger: Ledger, transaction: Transaction, owed: Owed): void {
-  const { owner, addresses } = owed;
+export function addPending(ledger: Ledger, transaction: Transaction, pending: Pending): void {
+  const { owner, addresses } = pending;
   if (addresses.length === 0) return;
   ledger.sql.insertLeaving.run(
     ledger.ids.next(),
-    ledger.networkOf(owed.network, transaction).id,
-    owed.containerId,
-    owed.interface,
+    ledger.networkOf(pending.network, transaction).id,
+    pending.containerId,
+    pending.interface,
     owner.kind,
     owner.uid,
     owner.interface,
     owner.namespace,
     owner.name,
     ipsOf(addresses),
-    owed.ended ? 1 : 0,
-    owed.uncertain ? 1 : 0,
+    pending.ended ? 1 : 0,
+    pending.uncertain ? 1 : 0,
   );
 }
 

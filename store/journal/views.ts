@@ -3,7 +3,7 @@ import { decodeToken, encodeToken, type Listed, pageOf } from "../../allocations
 import type { AllocationView, AttachmentView, HistoryView, NetworkView, Page } from "../../allocations/records.ts";
 import { heldCount, viewExtras, viewRange } from "../../allocations/views.ts";
 import { addressBytes } from "../../ipam/space/address.ts";
-import { cooldownSeconds } from "../../ipam/space/rest.ts";
+import { cooldownSeconds } from "../../ipam/space/cooldown.ts";
 import { isoTime } from "../../platform/time.ts";
 import { attachmentsOf } from "./holdings.ts";
 import type { Ledger } from "./ledger.ts";

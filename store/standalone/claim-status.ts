@@ -46,8 +46,8 @@ export function recordClaimSuccess(
   const conditions = mergeCondition(JSON.parse(claim.conditions) as ClaimCondition[], allocated);
   const parts = formerParts(definition, ips.map(parseInterfaceAddress));
   const standing = standingCondition(conditions, parts, space.name, allocated.lastTransitionTime);
-  const told = standing === null ? conditions : mergeCondition(conditions, standing);
-  write(ledger, claim, { ips, ownerPod: want.pod?.name ?? null, conditions: told });
+  const sent = standing === null ? conditions : mergeCondition(conditions, standing);
+  write(ledger, claim, { ips, ownerPod: want.pod?.name ?? null, conditions: sent });
 }
 
 /** Sets the condition to the latest refusal; published addresses stay published and allocated. */
@@ -103,13 +103,13 @@ function write(
 /** After each change of a network, and after a start, its claims are compared with it; their conditions follow. */
 export class ClaimStanding {
   readonly #directory: StateDirectory;
-  readonly #told: (count: number) => void;
+  readonly #sent: (count: number) => void;
   /** Fingerprint of the definition that all claims of a network were compared with. */
   readonly #compared = new Map<string, string>();
 
-  constructor(directory: StateDirectory, told: (count: number) => void) {
+  constructor(directory: StateDirectory, sent: (count: number) => void) {
     this.#directory = directory;
-    this.#told = told;
+    this.#sent = sent;
   }
 
   async follow(): Promise<void> {
@@ -119,17 +119,17 @@ export class ClaimStanding {
         changed.set(name, definition.fingerprint);
     }
     if (changed.size === 0) return;
-    let told = 0;
+    let sent = 0;
     const find = (ledger: Ledger) =>
       mapClaims(ledger, (claim) =>
         changed.has(claim.network) && standingOf(ledger, claim) !== null ? [claim.uid] : [],
       );
     for await (const uids of inSlices(this.#directory, find)) {
       if (uids.length === 0) continue;
-      told += await this.#directory.write((ledger) => uids.filter((uid) => tell(ledger, uid)).length);
+      sent += await this.#directory.write((ledger) => uids.filter((uid) => tell(ledger, uid)).length);
     }
     for (const [network, fingerprint] of changed) this.#compared.set(network, fingerprint);
-    if (told > 0) this.#told(told);
+    if (sent > 0) this.#sent(sent);
   }
 }
 

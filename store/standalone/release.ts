@@ -31,7 +31,7 @@ export function releaseAddress(
     };
   }
   const owner = ownerOf(row);
-  if (row.state === "Cooling") return endRest(ledger, transaction, row, owner);
+  if (row.state === "Cooling") return endCooldown(ledger, transaction, row, owner);
   if (row.state === "Retained") {
     releaseAllocation(ledger, transaction, row);
     return { kind: "released", addresses: [cidrTextOf(row)], holder: describeOwner(owner) };
@@ -57,10 +57,10 @@ export function releaseAddress(
   return { kind: "released", addresses: held.map(cidrTextOf), holder: describeOwner(owner) };
 }
 
-function endRest(ledger: Ledger, transaction: Transaction, row: AllocationRow, owner: Owner): ReleaseOutcome {
+function endCooldown(ledger: Ledger, transaction: Transaction, row: AllocationRow, owner: Owner): ReleaseOutcome {
   const space = ledger.networkById(row.network_id);
   ledger.sql.deleteAllocation.run(row.id);
-  transaction.onRollback(space.endRest(interfaceAddressOf(row).address));
+  transaction.onRollback(space.endCooldown(interfaceAddressOf(row).address));
   return { kind: "released", addresses: [cidrTextOf(row)], holder: describeOwner(owner) };
 }
 

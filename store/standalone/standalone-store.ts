@@ -27,7 +27,7 @@ import { leaseFindings } from "../host-local/report.ts";
 import { HostLocalTakeover } from "../host-local/takeover.ts";
 import { checkLedger } from "../journal/check.ts";
 import type { Transaction } from "../journal/group-commit.ts";
-import { dropRested, endRetentions, PRUNE_STEPS_MAX, prune } from "../journal/housekeeping.ts";
+import { dropCooled, endRetentions, PRUNE_STEPS_MAX, prune } from "../journal/housekeeping.ts";
 import { JournalAttachment } from "../journal/journal-attachment.ts";
 import { JournalReader } from "../journal/journal-reader.ts";
 import type { Ledger } from "../journal/ledger.ts";
@@ -280,7 +280,7 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     while (await this.directory.write(endRetentions));
     for (let after: number | null = 0; after !== null; ) {
       const from: number = after;
-      after = await this.directory.write((ledger, transaction) => dropRested(ledger, transaction, from));
+      after = await this.directory.write((ledger, transaction) => dropCooled(ledger, transaction, from));
     }
     for (let step = 0; step < PRUNE_STEPS_MAX; step += 1) {
       if (!(await this.directory.write((ledger) => prune(ledger, nowUs)))) break;

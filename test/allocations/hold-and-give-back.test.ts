@@ -103,7 +103,7 @@ function bound(one: Holder): object {
   return newAllocation("blue", ONE, one, TIME);
 }
 
-function resting(one: Holder): object {
+function cooling(one: Holder): object {
   return cooled(bound(one) as IPAllocation, TIME);
 }
 
@@ -166,10 +166,10 @@ describe("hold takes an address when", () => {
   test.each([
     ["no object exists, as the caller believed", undefined, { believed: null }, ["POST"], "absent"],
     ["no object exists", undefined, {}, ["GET", "POST"], "absent"],
-    ["it is Cooling after another owner", resting(holder("db")), {}, ["GET", "PUT"], "cooling"],
+    ["it is Cooling after another owner", cooling(holder("db")), {}, ["GET", "PUT"], "cooling"],
     [
       "it is Cooling, which the caller did not know",
-      resting(holder("db")),
+      cooling(holder("db")),
       { believed: null },
       ["POST", "GET", "PUT"],
       "cooling",
@@ -232,7 +232,7 @@ describe("hold takes no address when", () => {
     const allocation = new SharedAllocation();
     const whyNot = (reading: unknown) => (reading === null ? "absent" : "there");
     expect(await allocation.hold(holder("web"), { whyNot })).toEqual({ kind: "left", why: "absent" });
-    allocation.put(resting(holder("db")));
+    allocation.put(cooling(holder("db")));
     expect(await allocation.hold(holder("web"), { whyNot: async (one) => whyNot(one) })).toEqual({
       kind: "left",
       why: "there",
@@ -242,7 +242,7 @@ describe("hold takes no address when", () => {
 
   test.each([
     ["created", undefined],
-    ["took over", resting(holder("cache"))],
+    ["took over", cooling(holder("cache"))],
   ])("another owner %s it at the moment of the write", async (_what, before) => {
     const allocation = new SharedAllocation();
     if (before !== undefined) allocation.put(before);
@@ -256,7 +256,7 @@ describe("hold takes no address when", () => {
 
   test("the object that its caller passed is outdated, until it has read the current one", async () => {
     const allocation = new SharedAllocation();
-    const old = allocation.put(resting(holder("db")));
+    const old = allocation.put(cooling(holder("db")));
     allocation.put({ ...old, status: { ...old.status, since: "2026-01-01T00:00:01.000Z" } });
     const believed = { object: old, serverMs: null };
     expect(await allocation.hold(holder("web"), { believed })).toMatchObject({ kind: "held" });
@@ -265,7 +265,7 @@ describe("hold takes no address when", () => {
 
   test("others write the object again and again", async () => {
     const allocation = new SharedAllocation();
-    allocation.put(resting(holder("db")));
+    allocation.put(cooling(holder("db")));
     allocation.interfere(ATTEMPTS_MAX, (object, time) =>
       allocation.put({ ...object, status: { ...object?.status, since: isoTime(time) } }),
     );
@@ -327,7 +327,7 @@ describe("giveBack", () => {
 
   test("deletes an object that is Cooling, unless another owner has it by now", async () => {
     const allocation = new SharedAllocation();
-    allocation.put(resting(holder("web")));
+    allocation.put(cooling(holder("web")));
     allocation.interfere(1, (object) => allocation.put(takenOver(object as IPAllocation, ONE, holder("db"), TIME)));
     const drop = (object: IPAllocation): Change<"used"> =>
       object.status?.state === "Cooling" ? { kind: "delete" } : { kind: "leave", why: "used" };
@@ -372,7 +372,7 @@ describe("giveBack changes nothing when", () => {
 
   test("the address has become another owner's since the verdict", async () => {
     const allocation = new SharedAllocation();
-    allocation.put(resting(holder("web")));
+    allocation.put(cooling(holder("web")));
     allocation.interfere(1, (object) => allocation.put(takenOver(object as IPAllocation, ONE, holder("db"), TIME)));
     const meant = { owner: owned("web") };
     expect(await allocation.giveBack({ kind: "cool" }, meant)).toMatchObject({ kind: "other" });

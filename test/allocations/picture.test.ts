@@ -33,7 +33,7 @@ function published(states: ReadonlyMap<number, State>, version: number, observed
     version: BigInt(version),
     used: { 4: setOf(having("allocated", "retained")), 6: IntervalSet.EMPTY },
     retained: { 4: setOf(having("retained")), 6: IntervalSet.EMPTY },
-    resting: having("cooling").map(v4),
+    cooling: having("cooling").map(v4),
     unlisted: new Map(),
   };
 }
@@ -144,11 +144,11 @@ describe("a picture", () => {
     clock.nowMs += 5_000;
     picture.take("blue", published(new Map([[5, "cooling"]]), 9, clock.wallMs()));
     expect(picture.ownedBy("blue", "pod-1")).toEqual([v4(5)]);
-    expect(picture.restSeenMs("blue", v4(5), "7")).toBe(5_000);
+    expect(picture.cooldownSeenMs("blue", v4(5), "7")).toBe(5_000);
     clock.nowMs += 5_000;
     picture.take("blue", published(new Map(), 11, clock.wallMs()));
     expect(picture.ownedBy("blue", "pod-1")).toEqual([]);
-    expect(picture.restSeenMs("blue", v4(5), "7")).toBe(-1);
+    expect(picture.cooldownSeenMs("blue", v4(5), "7")).toBe(-1);
   });
 
   test("knows what a claim holds that lists nothing yet", () => {
@@ -221,7 +221,7 @@ test("a controller publishes what it follows, and a node reads it", () => {
   const fields = publishedFields({ ...spaces.of("blue"), version: spaces.version, unlisted });
   const status = { usedSpace: { observed: "2026-01-01T00:00:00.500Z", ...fields } };
   const read = readPublishedSpace({ status } as never);
-  expect(read?.resting.map(formatAddress)).toEqual(["10.0.0.6", "10.0.0.7", "10.0.0.8"]);
+  expect(read?.cooling.map(formatAddress)).toEqual(["10.0.0.6", "10.0.0.7", "10.0.0.8"]);
   expect([...(read?.used[4].intervals() ?? [])]).toEqual([{ first: v4(3).value, last: v4(5).value }]);
   expect(read?.used[6].size).toBe(1n);
   expect([...(read?.retained[4].intervals() ?? [])]).toEqual([{ first: v4(5).value, last: v4(5).value }]);
@@ -242,7 +242,7 @@ test("what somebody has edited is not believed", () => {
     { version: "new" },
     { used: ["ipv4 bits:x"] },
     { used: "all" },
-    { resting: null },
+    { cooling: null },
   ]) {
     const usedSpace = { observed: "2026-01-01T00:00:00Z", ...good, ...wrong };
     expect(readPublishedSpace({ status: { usedSpace } } as never), JSON.stringify(wrong)).toBeNull();

@@ -59,7 +59,7 @@ const published = (text: string) =>
         version: "1",
         used: [`ipv4 ${text.slice(0, 65_531)}`],
         retained: [],
-        resting: [`ipv4 ${text.slice(0, 65_531)}`],
+        cooling: [`ipv4 ${text.slice(0, 65_531)}`],
         unlisted: [],
       },
     },

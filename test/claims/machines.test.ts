@@ -385,7 +385,7 @@ test.each<readonly [string, AllocationOwner, KnownMachines, string]>([
     "its IPAddress is there, and the claim is gone",
     OWNER,
     { claim: ABSENT, answer: answer("10.0.0.5"), cluster: GOES_ON },
-    "withdraw cooling-still-told after 30",
+    "withdraw cooling-still-named after 30",
   ],
   ["its claim is there", OWNER, { claim: claim(), answer: answer("10.0.0.5"), cluster: GOES_ON }, "delete"],
   ["of its claim nothing is known", OWNER, { answer: answer("10.0.0.5"), cluster: GOES_ON }, "delete"],

@@ -169,8 +169,8 @@ test("a network without NAD and pods keeps its IPNetwork until its last address 
   await world.deleteClaim(claim.metadata.name);
   await world.becomes("leaving", "10.53.0.4/24", "Cooling");
   await world.until(async () => (await world.networkObject("leaving"))?.status.cooling === "1", "it to be counted");
-  const resting = await world.allocation("leaving", "10.53.0.4/24");
-  await world.cluster.api.delete(`${ALLOCATIONS_PATH}/${resting?.metadata.name}`);
+  const cooling = await world.allocation("leaving", "10.53.0.4/24");
+  await world.cluster.api.delete(`${ALLOCATIONS_PATH}/${cooling?.metadata.name}`);
   await world.until(async () => (await world.networkObject("leaving")) === null, "the IPNetwork to go");
   expect(await world.networkObject("mistyped"), "its definition is there, and wrong").not.toBeNull();
   // Made beforehand by an administrator, and never used.

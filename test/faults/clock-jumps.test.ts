@@ -13,7 +13,7 @@ const GRACE_S = 3;
 const DEADLINE_MS = 1_500;
 
 const KEPT = network("kept", { subnets: "10.10.0.0/24,fd10::/64" });
-const RESTING = network("resting", { subnets: "10.11.0.0/24", cooldownSeconds: REST_S });
+const RESTING = network("cooling", { subnets: "10.11.0.0/24", cooldownSeconds: REST_S });
 const VMS = network("vms", { subnets: "10.12.0.0/24" }, { allowPersistentIPs: true });
 
 /** Preloaded into the daemon: its wall clock is the real one plus what the file says, read at every look. */
@@ -48,11 +48,11 @@ class JumpingClock {
 const secondsNow = () => performance.now() / 1_000;
 
 async function restsFor(daemon: TestDaemon): Promise<number> {
-  await postCni(daemon, "ADD", "resting", { config: RESTING });
+  await postCni(daemon, "ADD", "cooling", { config: RESTING });
   const started = secondsNow();
-  await postCni(daemon, "DEL", "resting", { config: RESTING });
+  await postCni(daemon, "DEL", "cooling", { config: RESTING });
   await until(
-    async () => (await networksOf(daemon)).find(({ name }) => name === "resting")?.ranges[0]?.cooling === "0",
+    async () => (await networksOf(daemon)).find(({ name }) => name === "cooling")?.ranges[0]?.cooling === "0",
     "the rest's end",
   );
   return secondsNow() - started;

@@ -38,7 +38,7 @@ export interface Given {
   readonly gatewayHolder?: string | "unread";
   readonly bound?: readonly string[];
   readonly adopted?: readonly string[];
-  readonly resting?: readonly string[];
+  readonly ownCooling?: readonly string[];
   /** A published address that another has. */
   readonly taken?: string;
   /** What a deleted claim of the claim's name still has. */
@@ -166,7 +166,7 @@ export function viewOf(given: Given, unread: string[] = []): AttachView<Attachme
           held: [
             ...held(given.bound, "bound"),
             ...held(given.adopted, "bound", true),
-            ...held(given.resting, "cooling"),
+            ...held(given.ownCooling, "cooling"),
           ],
           ...(given.unreleased === undefined ? {} : { unreleased: parseAddress(given.unreleased) }),
           taken: given.taken === undefined ? null : { address: parseAddress(given.taken), holder: "pod shop/b (eth0)" },

@@ -92,11 +92,11 @@ describe("a first use", () => {
     [
       { own: ["10.0.0.6/29", "fd00::7/125"] },
       "10.0.0.6 10.0.0.3 10.0.0.4 | fd00::7 fd00::1",
-      "its own resting ones first",
+      "its own cooling ones first",
     ],
     [{ own: ["10.0.0.6/29"] }, "10.0.0.6 10.0.0.3 10.0.0.4 | fd00::1", "its own of one family"],
     [{ own: ["10.0.0.6/29"], requested: ["10.0.0.4"] }, "10.0.0.4 | fd00::1", "a request wins over its own"],
-    [{ own: ["10.0.0.6/29"], requested: ["10.0.0.6"] }, "10.0.0.6 | fd00::1", "a request for its own resting one"],
+    [{ own: ["10.0.0.6/29"], requested: ["10.0.0.6"] }, "10.0.0.6 | fd00::1", "a request for its own cooling one"],
     [
       { own: ["10.0.0.2/29", "10.9.0.1/24"] },
       "10.0.0.3 10.0.0.4 10.0.0.6 | fd00::1",
@@ -105,7 +105,7 @@ describe("a first use", () => {
     [
       { own: ["10.0.0.6/29"], allocated: ["10.0.0.3", "10.0.0.4"] },
       "10.0.0.6 | fd00::1",
-      "its own resting one is the last: no candidate is named twice",
+      "its own cooling one is the last: no candidate is named twice",
     ],
     [
       { own: ["10.0.0.5/29"], allocated: ["10.0.0.3", "10.0.0.4", "10.0.0.6"] },
@@ -115,7 +115,7 @@ describe("a first use", () => {
     [
       { allocated: ["10.0.0.3", "10.0.0.4"], cooling: ["10.0.0.6"] },
       "10.0.0.6 | fd00::1",
-      "better a resting one than none",
+      "better a cooling one than none",
     ],
   ])("%o gives %s: %s", (given, wanted) => {
     expect(outcome(given).startsWith(wanted)).toBe(true);

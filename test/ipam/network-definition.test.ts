@@ -4,7 +4,7 @@ import type { NetworkDefinition } from "../../ipam/definition/network-definition
 import { hasRanges, parsePluginConfig } from "../../ipam/definition/plugin-config.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { formatCidr } from "../../ipam/space/cidr.ts";
-import { COOLDOWN_SECONDS_DEFAULT } from "../../ipam/space/rest.ts";
+import { COOLDOWN_SECONDS_DEFAULT } from "../../ipam/space/cooldown.ts";
 import { define, firstRangeSet, pluginConfig, refusalOf, runs } from "./definitions.ts";
 
 function shapeOf(definition: NetworkDefinition): string[] {

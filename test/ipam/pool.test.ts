@@ -18,7 +18,7 @@ const VALUES = Array.from({ length: 36 }, (_, i) => base + BigInt(i));
 /** The pool as a plain map: what is not in it is free, excluded or outside. */
 class ModelPool {
   readonly rangeSet: RangeSet;
-  readonly used = new Map<bigint, { restUntilMs: number | null; order: number }>();
+  readonly used = new Map<bigint, { coolingUntilMs: number | null; order: number }>();
   cursor: bigint;
   #order = 0;
 
@@ -31,16 +31,16 @@ class ModelPool {
 
   allocate(value: bigint, moveCursor: boolean): void {
     const isRetained = this.retained.delete(value);
-    if (!isRetained && this.used.get(value)?.restUntilMs === null) return;
-    this.used.set(value, { restUntilMs: null, order: 0 });
+    if (!isRetained && this.used.get(value)?.coolingUntilMs === null) return;
+    this.used.set(value, { coolingUntilMs: null, order: 0 });
     if (moveCursor && this.rangeSet.automatic.contains(value)) this.cursor = value + 1n;
   }
 
-  release(value: bigint, restUntilMs: number, nowMs: number): void {
-    if (this.used.get(value)?.restUntilMs !== null) return;
+  release(value: bigint, coolingUntilMs: number, nowMs: number): void {
+    if (this.used.get(value)?.coolingUntilMs !== null) return;
     this.retained.delete(value);
-    if (restUntilMs <= nowMs || !this.rangeSet.extent.contains(value)) this.used.delete(value);
-    else this.used.set(value, { restUntilMs, order: this.#order++ });
+    if (coolingUntilMs <= nowMs || !this.rangeSet.extent.contains(value)) this.used.delete(value);
+    else this.used.set(value, { coolingUntilMs, order: this.#order++ });
   }
 
   retain(value: bigint): void {
@@ -48,15 +48,15 @@ class ModelPool {
   }
 
   expire(nowMs: number): void {
-    for (const [value, { restUntilMs }] of this.used) {
-      if (restUntilMs !== null && restUntilMs <= nowMs) this.used.delete(value);
+    for (const [value, { coolingUntilMs }] of this.used) {
+      if (coolingUntilMs !== null && coolingUntilMs <= nowMs) this.used.delete(value);
     }
   }
 
   stateOf(value: bigint): AddressState {
     if (this.retained.has(value)) return "retained";
     const use = this.used.get(value);
-    if (use) return use.restUntilMs === null ? "allocated" : "cooling";
+    if (use) return use.coolingUntilMs === null ? "allocated" : "cooling";
     if (this.rangeSet.usable.contains(value)) return "free";
     return this.rangeSet.extent.contains(value) ? "excluded" : "outside";
   }
@@ -64,22 +64,22 @@ class ModelPool {
   candidates(nowMs: number, startAt: bigint): bigint[] {
     const automatic = VALUES.filter((value) => this.rangeSet.automatic.contains(value));
     const free = automatic.filter(
-      (value) => (this.used.get(value)?.restUntilMs ?? nowMs) <= nowMs && !this.#isAllocated(value),
+      (value) => (this.used.get(value)?.coolingUntilMs ?? nowMs) <= nowMs && !this.#isAllocated(value),
     );
-    const resting = automatic
+    const cooling = automatic
       .flatMap((value) => {
         const use = this.used.get(value);
-        return use && use.restUntilMs !== null && use.restUntilMs > nowMs
-          ? [{ value, ...use, until: use.restUntilMs }]
+        return use && use.coolingUntilMs !== null && use.coolingUntilMs > nowMs
+          ? [{ value, ...use, until: use.coolingUntilMs }]
           : [];
       })
       .sort((a, b) => a.until - b.until || a.order - b.order)
       .map(({ value }) => value);
-    return [...free.filter((v) => v >= startAt), ...free.filter((v) => v < startAt), ...resting];
+    return [...free.filter((v) => v >= startAt), ...free.filter((v) => v < startAt), ...cooling];
   }
 
   #isAllocated(value: bigint): boolean {
-    return this.used.has(value) && this.used.get(value)?.restUntilMs === null;
+    return this.used.has(value) && this.used.get(value)?.coolingUntilMs === null;
   }
 
   counts(): Record<string, bigint> {
@@ -131,7 +131,7 @@ const anyStep = fc.record({
     "release",
     "expire",
     "wait",
-    "endRest",
+    "endCooldown",
     "retain",
   ),
   value: anyValue,
@@ -156,9 +156,9 @@ function run(pool: Pool, model: ModelPool, step: Step, nowMs: number): Undo {
     case "release":
       model.release(value, nowMs + restMs, nowMs);
       return pool.release(value, nowMs + restMs, nowMs);
-    case "endRest":
+    case "endCooldown":
       if (model.stateOf(value) === "cooling") model.used.delete(value);
-      return pool.endRest(value);
+      return pool.endCooldown(value);
     case "retain":
       model.retain(value);
       return pool.retain(value);

@@ -82,11 +82,11 @@ async function untilPublished(network: Network): Promise<void> {
         .filter(({ status }) => status.state === state)
         .map(({ spec }) => parseInterfaceAddress(spec.address).address.value);
     const [bound, cooling] = [of("Bound"), of("Cooling")];
-    const resting = space?.resting.map(({ value }) => value) ?? [];
-    shown = `${space?.used[4].size} ${resting.length} ${object.status?.allocated} ${object.status?.cooling}`;
+    const published = space?.cooling.map(({ value }) => value) ?? [];
+    shown = `${space?.used[4].size} ${published.length} ${object.status?.allocated} ${object.status?.cooling}`;
     there = `${bound.length} ${cooling.length} ${bound.length} ${cooling.length}`;
     const isThere = bound.every((value) => space?.used[4].contains(value));
-    return shown === there && isThere && cooling.every((value) => resting.includes(value));
+    return shown === there && isThere && cooling.every((value) => published.includes(value));
   };
   await until(isSame, () => `${shown} to be ${there}`, LIMIT_MS);
 }

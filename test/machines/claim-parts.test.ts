@@ -6,7 +6,7 @@ import { toAllocationOwner } from "../../allocations/owners.ts";
 import { addressObject, addressPatch } from "../../controller/capi/address-object.ts";
 import { ClaimQueue } from "../../controller/capi/claim-queue.ts";
 import { RefusedAddresses } from "../../controller/capi/refused-addresses.ts";
-import { ToldAddresses } from "../../controller/capi/told-addresses.ts";
+import { SentAddresses } from "../../controller/capi/sent-addresses.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { CollectionPaths } from "../../kube/collection-paths.ts";
@@ -175,7 +175,7 @@ describe("an IPAddress that was written and that the watch has not shown yet", (
     const clock = new ManualClock();
     const items = new Map<string, MachineAddressView>();
     const cache = { items, known: true, missing: false, path: "", onChange() {} };
-    return { clock, items, told: new ToldAddresses(cache, clock) };
+    return { clock, items, told: new SentAddresses(cache, clock) };
   }
   const version = (resourceVersion: string) =>
     projectMachineAddress({

@@ -174,7 +174,7 @@ describe("the status of a pool", () => {
     await createPool("workers", { network: "blue" });
     await untilReason("workers", "Serving");
     const { lastTransitionTime } = condition("workers", "Ready") as KubeObject;
-    vmClaim("resting", "blue", "10.61.0.12/24");
+    vmClaim("cooling", "blue", "10.61.0.12/24");
     await becomes(() => counts("workers"), {
       size: "189",
       allocated: "1",
@@ -182,7 +182,7 @@ describe("the status of a pool", () => {
       free: "188",
       outOfRange: "0",
     });
-    api.remove(`${namespacedPath(CLAIMS_PATH, NAMESPACE)}/resting`);
+    api.remove(`${namespacedPath(CLAIMS_PATH, NAMESPACE)}/cooling`);
     await becomes(() => counts("workers"), {
       size: "189",
       allocated: "0",

@@ -77,7 +77,7 @@ test("a failure is reported, and the next run comes", async () => {
   const { time, begunMs, warnings } = paced(0, {}, true);
   await time.pass(INTERVAL_MS);
   expect(begunMs).toEqual([0, INTERVAL_MS]);
-  expect(warnings).toEqual(Array(2).fill("the work did not finish; it comes again"));
+  expect(warnings).toEqual(Array(2).fill("the work did not finish; will retry"));
 });
 
 test.each([

@@ -227,7 +227,7 @@ test("a late answer to a release does not remove a newer release from the queue"
   await node.store.detach(detachWant("a"));
   await asked;
   await node.store.agreement.over.drain();
-  expect(node.store.owedCount).toBe(0);
+  expect(node.store.pendingCount).toBe(0);
   await node.store.detach(detachWant("b"));
   answerLate();
   // Waits for what is being sent.

@@ -50,7 +50,7 @@ export function describeAllocations(name: string, create: () => Promise<Subject>
       expect(said(await allocations.attach(want("forced")))).toBe("10.0.0.1/29");
       await allocations.detach(detachWant("b0"));
       clock.nowMs += 61_000;
-      expect(said(await allocations.attach(want("rested")))).toBe("10.0.0.2/29");
+      expect(said(await allocations.attach(want("cooled")))).toBe("10.0.0.2/29");
     });
 
     test("a DEL succeeds without an ADD, a second time, and for a container that is known on another network only", async () => {

@@ -15,7 +15,7 @@ test("a release that is told while check runs is no finding, and one that began 
   const checked = node.store.check();
   await node.store.agreement.over.drain();
   await node.store.detach(detachWant("b"));
-  expect(node.store.owedCount).toBe(1);
+  expect(node.store.pendingCount).toBe(1);
   expect(await checked).toEqual([]);
 });
 
@@ -27,7 +27,7 @@ test("a release that stays outstanding is a finding, whatever begins beside it",
   const checked = node.store.check();
   await node.store.detach(detachWant("b"));
   expect(await checked).toMatchObject([
-    { invariant: "outbox", message: "1 releases have not been told to the API server yet" },
+    { invariant: "outbox", message: "1 releases are pending: they have not been sent to the API server yet" },
   ]);
 });
 

@@ -5,7 +5,7 @@ import type { NetworkDefinition } from "../../ipam/definition/network-definition
 import { describeOwner, type Owner, sameOwner, succeeds } from "../../ipam/owner.ts";
 import { type Address, sameAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
-import { cooldownEndMs } from "../../ipam/space/rest.ts";
+import { cooldownEndMs } from "../../ipam/space/cooldown.ts";
 import { isBefore, type Stamp } from "../../ipam/stamp.ts";
 import type { AttachWant } from "../../store/allocations.ts";
 import type { NodeContext } from "../../store/node-context.ts";

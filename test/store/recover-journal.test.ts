@@ -224,7 +224,7 @@ test("at every start an allocation that the journal does not know is recorded, a
   const { node, ips } = await started("a", "b");
   await forget(node, "a");
   await node.open();
-  expect(await node.settle()).toEqual({ recovered: 0, owed: 0 });
+  expect(await node.settle()).toEqual({ recovered: 0, pending: 0 });
   expect(await node.store.agreement.judgeOwnObjects("restored")).toMatchObject({ recorded: 1 });
   expect(node.journal).toEqual(["a", "b"]);
   expect(await node.store.agreement.judgeOwnObjects("restored")).toMatchObject({ recorded: 0 });
@@ -233,8 +233,8 @@ test("at every start an allocation that the journal does not know is recorded, a
   expect(node.bound).toEqual([`${ips[1]}: b/eth0`]);
 });
 
-test("at every start a stale list is not believed, a DEL that was seen counts, and owed releases are left alone", async () => {
-  const { node, ips } = await started("stale", "deleted", "owed", "used");
+test("at every start a stale list is not believed, a DEL that was seen counts, and pending releases are left alone", async () => {
+  const { node, ips } = await started("stale", "deleted", "pending", "used");
   await forget(node, "stale");
   await forget(node, "deleted");
   await node.store.detach(detachWant("deleted"));
@@ -245,7 +245,7 @@ test("at every start a stale list is not believed, a DEL that was seen counts, a
       const [path] = [...node.api.objects].find(([, it]) => it.spec?.address === ips[0]) ?? [""];
       node.api.remove(path);
       // One more DEL, in the middle of it.
-      await node.store.detach(detachWant("owed"));
+      await node.store.detach(detachWant("pending"));
     }
     return answer;
   };
@@ -275,7 +275,7 @@ test("after a reboot of this node, an allocation that the journal does not know 
   node.endedPods.add("a-uid");
   node.reportBoot(NEXT_BOOT);
   await node.open({ bootId: NEXT_BOOT });
-  expect(await node.settle()).toEqual({ recovered: 0, owed: 1 });
+  expect(await node.settle()).toEqual({ recovered: 0, pending: 1 });
   expect(node.bound).toEqual([`${ips[1]}: b/eth0`]);
 });
 
@@ -284,7 +284,7 @@ test("after a reboot, a living pod's allocation that the journal does not know i
   await forget(node, "a");
   node.reportBoot(NEXT_BOOT);
   await node.open({ bootId: NEXT_BOOT });
-  expect(await node.settle()).toEqual({ recovered: 1, owed: 0 });
+  expect(await node.settle()).toEqual({ recovered: 1, pending: 0 });
   expect(node.bound).toEqual([`${ips[0]}: a/eth0`, `${ips[1]}: b/eth0`].sort());
   expect(await node.added(want("again", { pod: "a", bootId: NEXT_BOOT }))).toEqual([ips[0]]);
   expect(node.bound).toEqual([`${ips[0]}: again/eth0`, `${ips[1]}: b/eth0`].sort());
@@ -296,7 +296,7 @@ test("an allocation of a container without a pod that an earlier boot's journal 
   await forget(node, "alone");
   node.reportBoot(NEXT_BOOT);
   await node.open({ bootId: NEXT_BOOT });
-  expect(await node.settle()).toEqual({ recovered: 1, owed: 0 });
+  expect(await node.settle()).toEqual({ recovered: 1, pending: 0 });
   expect(node.bound).toEqual([`${ips[0]}: alone/eth0`]);
 });
 
@@ -314,7 +314,7 @@ test("a journal that was copied in an earlier boot releases nothing that runs in
   rmSync(node.directory, { recursive: true });
   cpSync(copy, node.directory, { recursive: true });
   await node.open({ bootId: NEXT_BOOT });
-  expect(await node.settle()).toEqual({ recovered: 1, owed: 0 });
+  expect(await node.settle()).toEqual({ recovered: 1, pending: 0 });
   expect(node.bound).toEqual([`${ips[0]}: former/eth0`, `${now}: now/eth0`].sort());
   await node.store.detach(detachWant("now", { bootId: NEXT_BOOT }));
   await node.store.agreement.over.drain();
@@ -343,7 +343,7 @@ test.each([
   await forget(node, "a");
   prepare(node);
   await node.open({ bootId: NEXT_BOOT });
-  expect((await node.settle()).owed).toBe(0);
+  expect((await node.settle()).pending).toBe(0);
   expect(node.journal).toEqual(["a", "b"]);
   expect(node.said.join("\n")).toContain(`Node ${NODE}`);
   await node.store.detach(detachWant("a", { bootId: NEXT_BOOT }));

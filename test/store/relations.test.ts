@@ -6,7 +6,7 @@ const VALUES: { readonly [F in keyof Facts]: readonly Facts[F][] } = {
   phase: ["none", "taking", "held", "leaving", "gone"],
   container: ["runs", "ended", "learnt", "unseen"],
   pod: ["living", "completed", "gone", "unseen", "none", "unknown"],
-  object: ["with-use", "without-use", "resting", "freed", "others", "absent"],
+  object: ["with-use", "without-use", "cooling", "freed", "others", "absent"],
   waited: ["no", "long-enough", "longest"],
   needed: ["no", "held", "adding"],
   followed: [true, false],

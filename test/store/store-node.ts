@@ -91,13 +91,13 @@ export class StoreNode {
   }
 
   /** What a daemon does before it serves. */
-  async settle(): Promise<{ recovered: number; owed: number }> {
+  async settle(): Promise<{ recovered: number; pending: number }> {
     const { agreement } = this.store;
     await agreement.identify();
-    const { recorded = 0, owed = 0 } = (await agreement.judgeOwnObjects()) ?? {};
+    const { recorded = 0, pending = 0 } = (await agreement.judgeOwnObjects()) ?? {};
     agreement.over.begin();
     await agreement.over.drain();
-    return { recovered: recorded, owed };
+    return { recovered: recorded, pending };
   }
 
   /** The Node object as its kubelet keeps it. */

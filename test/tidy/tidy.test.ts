@@ -272,12 +272,12 @@ test("a bound stands in one place", () => {
   expect(twice).toEqual([]);
 });
 
-test("ipam/space/rest.ts alone decides how long a released address cools down", () => {
+test("ipam/space/cooldown.ts alone decides how long a released address cools down", () => {
   const reads = (file: string) =>
     /\.cooldownSeconds\b|\bcooldownSeconds\s*[-+*/<>?]|COOLDOWN_SECONDS_DEFAULT/.test(withoutComments(read(file)));
   const others = sources.filter((file) => reads(file) && roomOf(file) !== "cli");
   // plugin-config reads the key, and compares definitions by it. The command line prints what a view says.
-  expect(others.sort()).toEqual(["ipam/definition/plugin-config.ts", "ipam/space/rest.ts"]);
+  expect(others.sort()).toEqual(["ipam/definition/plugin-config.ts", "ipam/space/cooldown.ts"]);
 });
 
 test("an ADD in a cluster reaches no more files than before", () => {

@@ -1,5 +1,5 @@
 import { useCallback, useMemo, useRef } from "preact/hooks";
-import type { CooldownDefinition } from "../../ipam/space/rest.ts";
+import type { CooldownDefinition } from "../../ipam/space/cooldown.ts";
 import { addressCells, addressMapCells, MAP_ADDRESSES_MAX, pictureOf } from "../pictures/address-map.ts";
 import { type Cidr, formatAddress, parseAddress } from "../pictures/addresses.ts";
 import { countText } from "../pictures/bar.ts";

@@ -1,6 +1,6 @@
 import { useEffect } from "preact/hooks";
 import type { FreeAddresses, PastPeriod } from "../../admin/admin-api.ts";
-import { type CooldownDefinition, cooldownEndMs } from "../../ipam/space/rest.ts";
+import { type CooldownDefinition, cooldownEndMs } from "../../ipam/space/cooldown.ts";
 import { formatAddress, parseAddress, parseCidr } from "../pictures/addresses.ts";
 import type { AddressState } from "../pictures/states.ts";
 import type { TimePeriod } from "../pictures/time-line.ts";

@@ -1,7 +1,7 @@
 import { useRef } from "preact/hooks";
 import type { NetworkWithClaims } from "../../admin/admin-api.ts";
 import type { RangeView } from "../../allocations/records.ts";
-import { type CooldownDefinition, hasCooledDown } from "../../ipam/space/rest.ts";
+import { type CooldownDefinition, hasCooledDown } from "../../ipam/space/cooldown.ts";
 import { type Cidr, parseCidr } from "../pictures/addresses.ts";
 import type { StateCounts } from "../pictures/bar.ts";
 import type { AddressState } from "../pictures/states.ts";

@@ -1,6 +1,6 @@
 import { useMemo } from "preact/hooks";
 import type { FreeAddresses, NetworkWithClaims } from "../../admin/admin-api.ts";
-import { cooldownSeconds } from "../../ipam/space/rest.ts";
+import { cooldownSeconds } from "../../ipam/space/cooldown.ts";
 import { pictureOf } from "../pictures/address-map.ts";
 import { type Cidr, formatAddress, parseCidr } from "../pictures/addresses.ts";
 import { barLabel, countText } from "../pictures/bar.ts";

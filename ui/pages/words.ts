@@ -1,5 +1,5 @@
 import { describeOwner, type Owner } from "../../ipam/owner.ts";
-import { type CooldownDefinition, cooldownEndMs } from "../../ipam/space/rest.ts";
+import { type CooldownDefinition, cooldownEndMs } from "../../ipam/space/cooldown.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../pictures/time-line.ts";
 import type { OwnerRow, UseRow } from "../wire.ts";
 import type { Entry } from "./ledger.ts";

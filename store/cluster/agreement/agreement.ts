@@ -88,7 +88,7 @@ export class Agreement {
   /** Why ADD must wait for it; null when it need not. */
   get pending(): string | null {
     if (this.#settled) return null;
-    return this.#problem ?? "the API server was not told yet what it is owed";
+    return this.#problem ?? "pending releases have not been sent to the API server yet";
   }
 
   findings(): Finding[] {
@@ -265,7 +265,7 @@ export class Agreement {
       // container.
       if (stillLost && this.#parts.attach.continuity.recovering.length > 0) again();
     } catch (error) {
-      this.#parts.log.warn({ err: error as Error }, "comparing with the API did not finish; it comes again");
+      this.#parts.log.warn({ err: error as Error }, "comparing with the API did not finish; will retry");
       again();
     }
   }

@@ -34,7 +34,7 @@ export function objectOf(reading: AllocationReading | null, { owner, attachment 
     if (isHandedOver(object, key)) return "with-use";
     return isReleased(object) ? "freed" : "others";
   }
-  if (isReleased(object)) return "resting";
+  if (isReleased(object)) return "cooling";
   return status?.state === "Bound" && key in (status.attachments ?? {}) ? "with-use" : "without-use";
 }
 

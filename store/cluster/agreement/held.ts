@@ -6,7 +6,7 @@ import { type InterfaceAddress, parseInterfaceAddress } from "../../../ipam/spac
 import { attachmentKey } from "../../../kube/objects.ts";
 import { severalAtOnce } from "../../../platform/several-at-once.ts";
 import { type AttachmentRow, addressesOf, attachmentOf, type ReleasedRow } from "../../journal/rows.ts";
-import { journalEnd, owe } from "../../journal/uses.ts";
+import { addPending, journalEnd } from "../../journal/uses.ts";
 import type { AttachParts } from "../parts/attach-parts.ts";
 import { containerOf, isReleased, judgeAsking, objectOf } from "./facts.ts";
 import { Missing } from "./missing.ts";
@@ -172,7 +172,7 @@ class Comparison {
         // Nobody uses it here, so nobody has lost it; the next sandbox of its pod gets another one.
         else await this.#missing.note(attachment.network);
       }
-      parts.owed();
+      parts.pending();
     } else if (states.includes("lost")) {
       // The row stays: its DEL releases the remaining addresses, and until then `check` reports it.
       const news = await directory.write((now) => {
@@ -289,7 +289,7 @@ async function judgeAddress(
   // Its DEL came while it was being restored, and found nothing to release.
   const { owner, containerId, interface: interfaceName } = attachment;
   await directory.write((ledger, transaction) =>
-    owe(ledger, transaction, {
+    addPending(ledger, transaction, {
       network,
       addresses: [one],
       owner,
@@ -299,7 +299,7 @@ async function judgeAddress(
       ended: true,
     }),
   );
-  parts.owed();
+  parts.pending();
   return "held";
 }
 

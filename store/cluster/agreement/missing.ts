@@ -10,7 +10,7 @@ export class Missing {
   readonly #isRestored: boolean;
   freedWithNode = false;
   readonly #counts = new Map<string, number>();
-  readonly #told = new Map<string, Promise<void>>();
+  readonly #sent = new Map<string, Promise<void>>();
 
   /** `isRestored`: the API server may have been restored; otherwise no address but the missing ones is in doubt. */
   constructor(
@@ -53,9 +53,9 @@ export class Missing {
     this.freedWithNode ||= this.#node.isNew;
     if (this.#node.isNew || !this.#isRestored) return;
     this.#counts.set(network, (this.#counts.get(network) ?? 0) + 1);
-    const told = this.#told.get(network) ?? this.#tell(network, "its allocations are missing");
-    this.#told.set(network, told);
-    await told;
+    const sent = this.#sent.get(network) ?? this.#tell(network, "its allocations are missing");
+    this.#sent.set(network, sent);
+    await sent;
   }
 
   /** Marks again: the recovery of the network counts from this mark. */

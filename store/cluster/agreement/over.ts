@@ -4,7 +4,7 @@ import type { Log } from "../../../platform/log.ts";
 import { PeriodicTask } from "../../../platform/periodic-task.ts";
 import { severalAtOnce } from "../../../platform/several-at-once.ts";
 import type { Ledger } from "../../journal/ledger.ts";
-import { addressesOf, type OwedRow, ownerOf, type TakingRow } from "../../journal/rows.ts";
+import { addressesOf, ownerOf, type PendingRow, type TakingRow } from "../../journal/rows.ts";
 import { abandon, takingAtRest } from "../../journal/uses.ts";
 import type { NodeContext } from "../../node-context.ts";
 import type { ClaimAccess } from "../parts/claim-access.ts";
@@ -25,7 +25,7 @@ const REPEATED_US_MAX = 30_000_000;
 /** A runtime repeats an ADD within minutes: after this long, the addresses of an unfinished ADD are released. µs. */
 const TAKING_US_MAX = 600_000_000;
 
-export interface Owed {
+export interface Pending {
   readonly count: number;
   /** The youngest; 0: there is none. */
   readonly lastId: number;
@@ -51,14 +51,14 @@ export class Over {
       ...{ clock: parts.context.clock, retryMs: RETRY_PAUSE_MS },
       work: () => this.#send(),
       onFailure: (error) => {
-        if (!(error instanceof ApiAway)) parts.log.warn(`owed releases: ${error.message}; trying again`);
+        if (!(error instanceof ApiAway)) parts.log.warn(`pending releases: ${error.message}; trying again`);
       },
     });
   }
 
   /** How many rows have not been sent yet, of those up to `lastId`; and the youngest of them. */
-  owed(lastId = Number.MAX_SAFE_INTEGER): Owed {
-    const { n, last } = this.#parts.directory.ledger.sql.owedCount.get(lastId) ?? { n: 0, last: null };
+  pending(lastId = Number.MAX_SAFE_INTEGER): Pending {
+    const { n, last } = this.#parts.directory.ledger.sql.pendingCount.get(lastId) ?? { n: 0, last: null };
     return { count: n, lastId: last ?? 0 };
   }
 
@@ -75,7 +75,7 @@ export class Over {
   /** Sends everything once. Throws ApiAway, and errors of the database. */
   async drain(): Promise<void> {
     for (let after = 0; ; ) {
-      const rows = this.#parts.directory.ledger.sql.owedAfter.all(after, TOGETHER_MAX);
+      const rows = this.#parts.directory.ledger.sql.pendingAfter.all(after, TOGETHER_MAX);
       const last = rows[rows.length - 1];
       if (!last) return;
       after = last.id;
@@ -120,18 +120,18 @@ export class Over {
   }
 
   /** What the server refuses for good is logged and kept, and does not hold up the others. */
-  async #deliver(row: OwedRow): Promise<void> {
+  async #deliver(row: PendingRow): Promise<void> {
     try {
       await this.#tell(row);
     } catch (error) {
       if (!(error instanceof RefusalError)) throw error;
       this.#postponed = true;
       const { name } = this.#parts.directory.ledger.networkById(row.network_id);
-      this.#parts.log.warn(`an owed release on network ${name} is refused: ${error.message}; trying again`);
+      this.#parts.log.warn(`a pending release on network ${name} is refused: ${error.message}; trying again`);
     }
   }
 
-  async #tell(row: OwedRow): Promise<void> {
+  async #tell(row: PendingRow): Promise<void> {
     const { context, directory } = this.#parts;
     const toldMs = this.#toldMs.get(row.id);
     const nowMs = context.clock.monotonicMs();
@@ -177,11 +177,11 @@ export class Over {
   }
 }
 
-function note(ledger: Ledger, row: OwedRow, released: readonly Released[]): void {
+function note(ledger: Ledger, row: PendingRow, released: readonly Released[]): void {
   for (const one of released) if (typeof one === "object") noteReleased(ledger, row, one);
 }
 
-function settle({ sql }: Ledger, { id }: OwedRow, checkAgain: boolean): void {
+function settle({ sql }: Ledger, { id }: PendingRow, checkAgain: boolean): void {
   if (checkAgain) {
     sql.lookAgain.run(id);
     return;

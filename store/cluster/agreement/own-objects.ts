@@ -25,7 +25,7 @@ import type { Transaction } from "../../journal/group-commit.ts";
 import type { Ledger } from "../../journal/ledger.ts";
 import { addressesOf, attachmentOf, type OverRow } from "../../journal/rows.ts";
 import type { StateDirectory } from "../../journal/state-directory.ts";
-import { delsOf, owe } from "../../journal/uses.ts";
+import { addPending, delsOf } from "../../journal/uses.ts";
 import type { NodeContext } from "../../node-context.ts";
 import type { ClaimAccess } from "../parts/claim-access.ts";
 import { verdictOn } from "./facts.ts";
@@ -81,7 +81,7 @@ export function whyList(ledger: Ledger): WhyList | null {
 export interface OwnObjects {
   readonly why: WhyList;
   readonly recorded: number;
-  readonly owed: number;
+  readonly pending: number;
 }
 
 /** `ours`: the API certainly describes this machine. Throws ApiAway. */
@@ -173,7 +173,7 @@ function settleAll(
   parts: OwnObjectsParts,
   ended: ReadonlySet<string> | null,
 ): Omit<OwnObjects, "why"> {
-  let [recorded, owed] = [0, 0];
+  let [recorded, pending] = [0, 0];
   for (const one of all) {
     if (isKnown(ledger, one)) continue;
     const { pod } = one.attachment;
@@ -184,7 +184,7 @@ function settleAll(
       pod: pod === undefined ? "none" : ended?.has(pod.uid) === true ? "gone" : "unknown",
     });
     if (verdict === "release") {
-      owed += oweAll(ledger, transaction, one);
+      pending += addPendingOf(ledger, transaction, one);
       continue;
     }
     const { network } = one.object.spec;
@@ -196,7 +196,7 @@ function settleAll(
     record(ledger, space, definition, owner, wantOf(one, definition, parts.context), addresses);
     recorded += 1;
   }
-  return { recorded, owed };
+  return { recorded, pending };
 }
 
 /** Whether the journal has the attachment, an ADD that is about to make it, or its release. */
@@ -210,8 +210,8 @@ function isKnown(ledger: Ledger, found: FoundAttachment): boolean {
   if (isRecorded && !isOfFormerUse(ledger, found)) return true;
   const isHere = ({ network_id: id }: Pick<OverRow, "network_id">) => id === space?.id;
   if (sql.takingOfContainer.all(containerId, interfaceName).some(isHere)) return true;
-  const owed = sql.over.all(containerId, interfaceName).filter(isHere).flatMap(addressesOf);
-  return addresses.some(({ address }) => owed.some((one) => sameAddress(one.address, address)));
+  const pending = sql.over.all(containerId, interfaceName).filter(isHere).flatMap(addressesOf);
+  return addresses.some(({ address }) => pending.some((one) => sameAddress(one.address, address)));
 }
 
 /** Whether another pod's container of this ID certainly runs, with other addresses: a runtime has one at a time. */
@@ -246,12 +246,16 @@ function wasDeleted(ledger: Ledger, { attachment, object }: FoundAttachment): bo
   return delsOf(ledger, { network: object.spec.network, containerId, interface: interfaceName }).length > 0;
 }
 
-function oweAll(ledger: Ledger, transaction: Transaction, { attachment, object, addresses }: FoundAttachment): number {
+function addPendingOf(
+  ledger: Ledger,
+  transaction: Transaction,
+  { attachment, object, addresses }: FoundAttachment,
+): number {
   const { containerID: containerId, interface: interfaceName } = attachment;
   const owner = fromAllocationOwner(object.spec.owner);
   const { network } = object.spec;
   const key = { containerId, interface: interfaceName };
-  owe(ledger, transaction, { network, addresses, owner, ...key, uncertain: false, ended: false });
+  addPending(ledger, transaction, { network, addresses, owner, ...key, uncertain: false, ended: false });
   return addresses.length;
 }
 

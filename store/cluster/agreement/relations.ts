@@ -42,9 +42,9 @@ export interface Facts {
   readonly pod: "living" | "completed" | "gone" | "unseen" | "none" | "unknown";
   /**
    * with-use: Bound to the use's owner, or to whom it was handed over, with this use. without-use: Bound to the owner
-   * without it. resting: released by the owner. freed: released by somebody else. others: somebody else's.
+   * without it. cooling: released by the owner. freed: released by somebody else. others: somebody else's.
    */
-  readonly object: "with-use" | "without-use" | "resting" | "freed" | "others" | "absent";
+  readonly object: "with-use" | "without-use" | "cooling" | "freed" | "others" | "absent";
   /** Whether what the row waits for has passed: a repeat of the ADD, the grace. */
   readonly waited: "no" | "long-enough" | "longest";
   /** Another row of the owner needs the address: one that is held, or one whose ADD is under way. */
@@ -71,7 +71,7 @@ interface Condition {
 export type EndingRow = Condition & { readonly verdict: "leave"; readonly reason: EndReason };
 export type Row = EndingRow | (Condition & { readonly verdict: Exclude<Verdict, "leave"> });
 
-const LACKING = ["without-use", "resting", "freed", "absent"] as const;
+const LACKING = ["without-use", "cooling", "freed", "absent"] as const;
 const ENDED = ["completed", "gone"] as const;
 
 export const ROWS: readonly Row[] = [
@@ -115,7 +115,7 @@ export const ROWS: readonly Row[] = [
   },
   {
     name: "learnt-and-given-back",
-    when: { phase: "held", container: "learnt", object: "resting", pod: "gone" },
+    when: { phase: "held", container: "learnt", object: "cooling", pod: "gone" },
     verdict: "leave",
     reason: "pod ended",
   },
@@ -131,7 +131,7 @@ export const ROWS: readonly Row[] = [
   // What is over.
   {
     name: "not-ours",
-    when: { phase: "leaving", object: ["resting", "freed", "others", "absent"] },
+    when: { phase: "leaving", object: ["cooling", "freed", "others", "absent"] },
     verdict: "close",
   },
   { name: "used-again", when: { phase: "leaving", needed: "held" }, verdict: "close" },

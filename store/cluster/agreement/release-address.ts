@@ -9,7 +9,7 @@ import { allocationName } from "../../../kube/object-names.ts";
 import { attachmentKey, attachmentsIn, type IPAllocation } from "../../../kube/objects.ts";
 import { attachmentsOf } from "../../journal/holdings.ts";
 import type { Ledger } from "../../journal/ledger.ts";
-import { type AttachmentRow, addressesOf, type OwedRow, ownerOf as useOwnerOf } from "../../journal/rows.ts";
+import { type AttachmentRow, addressesOf, type PendingRow, ownerOf as useOwnerOf } from "../../journal/rows.ts";
 import type { StateDirectory } from "../../journal/state-directory.ts";
 import { isUnderWay, takingOf } from "../../journal/uses.ts";
 import { objectOf, verdictOn } from "./facts.ts";
@@ -27,15 +27,15 @@ export interface ReleaseParts {
 }
 
 /**
- * The object as written; "told": nothing had to be written; "absent": nor is there one; "later": an ADD of the same
+ * The object as written; "sent": nothing had to be written; "absent": nor is there one; "later": an ADD of the same
  * owner is under way and may be about to use the address.
  */
-export type Released = IPAllocation | "told" | "later" | "absent";
+export type Released = IPAllocation | "sent" | "later" | "absent";
 
 /** An address that now belongs to another owner is left alone. Throws ApiAway, RefusalError. */
 export async function releaseAddress(
   { directory, client, picture, underWay }: ReleaseParts,
-  row: OwedRow,
+  row: PendingRow,
   address: Address,
 ): Promise<Released> {
   const { ledger } = directory;
@@ -44,7 +44,7 @@ export async function releaseAddress(
     owner: ownerOf(row),
     attachment: { containerID: row.container_id, interface: row.interface },
   };
-  const outcome = await giveBack<"told" | "later">(
+  const outcome = await giveBack<"sent" | "later">(
     client,
     { name: allocationName(network, address) },
     (reading) => {
@@ -52,7 +52,7 @@ export async function releaseAddress(
       const isOwn = sameAllocationOwner(object.spec.owner, ownerOf(row));
       const needed = () => (isOwn ? neededBy(ledger, row, address, underWay) : neededByContainer(ledger, row, address));
       const verdict = verdictOn({ phase: "leaving", object: objectOf(reading, holder) }, { needed });
-      if (verdict === "close") return { kind: "leave", why: "told" };
+      if (verdict === "close") return { kind: "leave", why: "sent" };
       if (verdict === "wait") return { kind: "leave", why: "later" };
       const key = attachmentKey(row.container_id, row.interface);
       return isOwn ? changeFor(object, row) : { kind: "prune", keys: [key] };
@@ -64,7 +64,7 @@ export async function releaseAddress(
       picture.noteFree(network, address);
       return "absent";
     case "other":
-      return "told";
+      return "sent";
     case "left":
       return outcome.why;
     case "changed":
@@ -77,23 +77,23 @@ export async function releaseAddress(
   }
 }
 
-function ownerOf({ owner_kind: kind, owner_uid: uid, owner_interface: interfaceName }: OwedRow) {
+function ownerOf({ owner_kind: kind, owner_uid: uid, owner_interface: interfaceName }: PendingRow) {
   return { kind: OWNER_KINDS[kind].object, uid, interface: interfaceName };
 }
 
 /** Whether the same owner has attached again with the address meanwhile, or is about to. */
-function neededBy(ledger: Ledger, row: OwedRow, address: Address, underWay: ReadonlySet<string>): Facts["needed"] {
+function neededBy(ledger: Ledger, row: PendingRow, address: Address, underWay: ReadonlySet<string>): Facts["needed"] {
   if (isUsed(ledger, row, address)) return "held";
   return isBeingAdded(ledger, row, underWay) ? "adding" : "no";
 }
 
 /** The same of an address that was handed over to a claim while the container used it: only the container counts. */
-function neededByContainer({ sql }: Ledger, row: OwedRow, address: Address): Facts["needed"] {
+function neededByContainer({ sql }: Ledger, row: PendingRow, address: Address): Facts["needed"] {
   if (sql.attachmentsOfContainer.all(row.container_id, row.interface).some((one) => has(one, address))) return "held";
   return sql.takingOfContainer.all(row.container_id, row.interface).length > 0 ? "adding" : "no";
 }
 
-function isUsed(ledger: Ledger, row: OwedRow, address: Address): boolean {
+function isUsed(ledger: Ledger, row: PendingRow, address: Address): boolean {
   // Other attachments may use the address of an owner that outlives them: only those of this container count.
   const rows = OWNER_KINDS[row.owner_kind].outlivesAttachments
     ? ledger.sql.attachmentsOfContainer.all(row.container_id, row.interface)
@@ -108,13 +108,13 @@ function has(one: AttachmentRow, address: Address): boolean {
 }
 
 /** A row at rest, whose ADD had no answer, keeps nothing: the next ADD takes back what cools down. */
-function isBeingAdded(ledger: Ledger, row: OwedRow, underWay: ReadonlySet<string>): boolean {
+function isBeingAdded(ledger: Ledger, row: PendingRow, underWay: ReadonlySet<string>): boolean {
   const adds = takingOf(ledger, useOwnerOf(row), row.network_id);
   return adds.some((add) => isUnderWay(ledger, add, underWay));
 }
 
 /** It cools down when that was the last attachment of an owner that ends with it. */
-function changeFor(object: IPAllocation, row: OwedRow): Change<"told"> {
+function changeFor(object: IPAllocation, row: PendingRow): Change<"sent"> {
   const attachments = attachmentsIn(object);
   const own = attachmentKey(row.container_id, row.interface);
   const keys = attachments.flatMap((one) => {
@@ -125,5 +125,5 @@ function changeFor(object: IPAllocation, row: OwedRow): Change<"told"> {
   });
   if (!OWNER_KINDS[row.owner_kind].outlivesAttachments && attachments.length === keys.length)
     return { kind: "cool", holderEnded: row.ended === 1 && keys.every((key) => key === own) };
-  return keys.length === 0 ? { kind: "leave", why: "told" } : { kind: "prune", keys, ended: row.ended === 1 };
+  return keys.length === 0 ? { kind: "leave", why: "sent" } : { kind: "prune", keys, ended: row.ended === 1 };
 }

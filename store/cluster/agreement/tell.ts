@@ -10,12 +10,12 @@ const WHY: { readonly [W in OwnObjects["why"]]: string } = {
   restored: "the API server may have been restored",
 };
 
-export function tellOwnObjects(log: ClusterStoreLog, { why, recorded, owed }: OwnObjects): void {
+export function tellOwnObjects(log: ClusterStoreLog, { why, recorded, pending }: OwnObjects): void {
   if (recorded > 0)
     log.warn({ recorded }, `${WHY[why]}; what the API knows of this node's containers is recorded again`);
-  if (why === "first in boot" && owed > 0)
+  if (why === "first in boot" && pending > 0)
     log.warn(
-      { owed },
+      { pending },
       "the machine was rebooted in the middle of ADDs; what they had reserved for pods that have ended is given back",
     );
 }

@@ -1,6 +1,6 @@
 import type { IPAllocation } from "../../../kube/objects.ts";
 import type { Ledger } from "../../journal/ledger.ts";
-import type { OwedRow, ReleasedRow } from "../../journal/rows.ts";
+import type { PendingRow, ReleasedRow } from "../../journal/rows.ts";
 import type { StateDirectory } from "../../journal/state-directory.ts";
 import { newestOf } from "./written-last.ts";
 
@@ -41,7 +41,7 @@ export function markCompared(ledger: Ledger): void {
 export const SINCE_MAX = 20;
 
 /** A release was written. Since a gap all of them count: a restore may have come between any two. */
-export function noteReleased(ledger: Ledger, row: OwedRow, { spec, metadata }: IPAllocation): void {
+export function noteReleased(ledger: Ledger, row: PendingRow, { spec, metadata }: IPAllocation): void {
   const { sql, ids } = ledger;
   const version = Math.max(1, newestOf([metadata.resourceVersion]));
   const { before, since } = releases(ledger);

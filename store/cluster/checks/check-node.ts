@@ -13,7 +13,7 @@ import { checkDatabase } from "../../journal/check.ts";
 import type { Ledger } from "../../journal/ledger.ts";
 import { attachmentOf } from "../../journal/rows.ts";
 import { inSlices, mapAttachments } from "../../journal/slices.ts";
-import type { Owed } from "../agreement/over.ts";
+import type { Pending } from "../agreement/over.ts";
 import { whyRecovering } from "../contact/recovery.ts";
 import type { PodState } from "../parts/claim-access.ts";
 import { checkDefinitions } from "./check-definitions.ts";
@@ -24,7 +24,7 @@ const LOOK_AGAIN_MS = 2_000;
 
 export interface CheckNodeParts {
   /** Releases that are not told yet, of those up to this one. */
-  owed(lastId: number): Owed;
+  pending(lastId: number): Pending;
   podState(pod: PodIdentity): Promise<PodState>;
   recovering(): readonly string[];
   /** `status.ips` of a claim; null: the claim is gone, or cannot be read. */
@@ -43,7 +43,7 @@ export async function checkNode(
   const first = await lookAt(directory, api, parts, Number.MAX_SAFE_INTEGER);
   if (first.findings.length === 0 || !first.isComplete) return first.findings;
   await sleep(api.clock, LOOK_AGAIN_MS);
-  const second = await lookAt(directory, api, parts, first.lastOwedId);
+  const second = await lookAt(directory, api, parts, first.lastPendingId);
   if (!second.isComplete) return second.findings;
   const known = new Set(first.findings.map(keyOf));
   return second.findings.filter((one) => known.has(keyOf(one)));
@@ -53,7 +53,7 @@ export async function checkNode(
 interface Look {
   readonly findings: Finding[];
   readonly isComplete: boolean;
-  readonly lastOwedId: number;
+  readonly lastPendingId: number;
 }
 
 /** What makes two findings one; a message may count. */
@@ -61,17 +61,17 @@ function keyOf({ invariant, message }: Finding): string {
   return invariant === OUTBOX ? invariant : message;
 }
 
-/** `owedUpTo`: younger releases than this one are not looked at. */
+/** `pendingUpTo`: younger releases than this one are not looked at. */
 async function lookAt(
   directory: { readonly ledger: Ledger },
   api: KubeApi,
-  { owed, podState, recovering, listOf }: CheckNodeParts,
-  owedUpTo: number,
+  { pending, podState, recovering, listOf }: CheckNodeParts,
+  pendingUpTo: number,
 ): Promise<Look> {
   const damage = checkDatabase(directory.ledger);
   // Everything else reads what may be on the damaged page.
-  if (damage.length > 0) return { findings: damage, isComplete: false, lastOwedId: 0 };
-  const { count: owedCount, lastId: lastOwedId } = owed(owedUpTo);
+  if (damage.length > 0) return { findings: damage, isComplete: false, lastPendingId: 0 };
+  const { count: pendingCount, lastId: lastPendingId } = pending(pendingUpTo);
   const findings: Finding[] = [];
   for (const network of recovering()) {
     findings.push({
@@ -81,10 +81,10 @@ async function lookAt(
       hint: "it ends by itself once no node has anything more to put back; find out who restored etcd or deleted IPAllocations",
     });
   }
-  if (owedCount > 0) {
+  if (pendingCount > 0) {
     findings.push({
       invariant: OUTBOX,
-      message: `${owedCount} releases have not been told to the API server yet`,
+      message: `${pendingCount} releases are pending: they have not been sent to the API server yet`,
       hint: "they are published as soon as it answers; look again in a moment, and see the log when the number stays",
     });
   }
@@ -93,7 +93,7 @@ async function lookAt(
     inUse = await readInUse(directory, api);
   } catch (error) {
     if (!(error instanceof ApiAway)) throw error;
-    return { findings: [...findings, apiAway(error)], isComplete: false, lastOwedId };
+    return { findings: [...findings, apiAway(error)], isComplete: false, lastPendingId };
   }
   findings.push(...(await checkDefinitions(api)));
   for await (const attachments of inSlices(directory, attachmentSlices)) {
@@ -103,7 +103,7 @@ async function lookAt(
       findings.push(...(await checkAttachment(attachment, inUse, { podState, listOf })));
     }
   }
-  return { findings, isComplete: true, lastOwedId };
+  return { findings, isComplete: true, lastPendingId };
 }
 
 interface InUse {

@@ -30,7 +30,7 @@ export interface AttachParts {
   readonly picture: Picture;
   readonly claimAccess: ClaimAccess;
   readonly continuity: Continuity;
-  owed(): void;
+  pending(): void;
 }
 
 export type ClusterAttacher = Attacher<JournalAttachment, ClaimReading>;

@@ -8,7 +8,7 @@ import { record } from "../../journal/attachment-journal.ts";
 import type { Transaction } from "../../journal/group-commit.ts";
 import type { Ledger } from "../../journal/ledger.ts";
 import { addressesOf, attachmentOf, ownerOf, type TakingRow } from "../../journal/rows.ts";
-import { abandon, endRow, isOvertaken, owe, takingOf } from "../../journal/uses.ts";
+import { abandon, addPending, endRow, isOvertaken, takingOf } from "../../journal/uses.ts";
 import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
 
 /** Makes attachment and history durable; a DEL that came meanwhile undoes everything. */
@@ -20,7 +20,7 @@ export async function recordAttachment(
   version: number,
 ): Promise<AttachOutcome> {
   const { containerId, interface: interfaceName, network, definition } = want;
-  let mayOwe = superseded.length > 0;
+  let mayBePending = superseded.length > 0;
   const work = (ledger: Ledger, transaction: Transaction): AttachOutcome => {
     const space = ledger.networkOf(network, transaction);
     const kept = new Set(addresses.map((one) => formatAddress(one.address)));
@@ -31,18 +31,18 @@ export async function recordAttachment(
       const isOwn = row.container_id === containerId && row.interface === interfaceName;
       if (overtaken || !isOwn) {
         // Begun by another container: its attachment is also removed from an address that is kept.
-        mayOwe = true;
+        mayBePending = true;
         abandon(ledger, row);
         continue;
       }
       own = row;
       const left = addressesOf(row).filter(({ address }) => !kept.has(formatAddress(address)));
-      mayOwe ||= left.length > 0;
-      owe(ledger, transaction, { network, addresses: left, owner, ...key, uncertain: true, ended: true });
+      mayBePending ||= left.length > 0;
+      addPending(ledger, transaction, { network, addresses: left, owner, ...key, uncertain: true, ended: true });
     }
     if (overtaken) {
-      mayOwe = true;
-      owe(ledger, transaction, { network, addresses, owner, ...key, uncertain: false, ended: true });
+      mayBePending = true;
+      addPending(ledger, transaction, { network, addresses, owner, ...key, uncertain: false, ended: true });
       return { kind: "refused", refusal: supersededBy(want, "a later DEL") };
     }
     for (const { attachment, reason } of superseded) {
@@ -64,6 +64,6 @@ export async function recordAttachment(
     return { kind: "attached", attachment, definition, repeat: false, warnings };
   };
   const outcome = await parts.directory.write(work, { canRepeat: true });
-  if (mayOwe) parts.owed();
+  if (mayBePending) parts.pending();
   return outcome;
 }

@@ -100,7 +100,7 @@ test("passes of a controller that does not lead do not count", async () => {
   expect(await passes.within(95_000)).toEqual([5_000, 15_000, 25_000, 85_000]);
 });
 
-test.each(["fails", "idle"] as const)("a pass is owed, whatever its interval: %s", async (why) => {
+test.each(["fails", "idle"] as const)("a pass is pending, whatever its interval: %s", async (why) => {
   const passes = new Passes("plain", { quietMs: 3_600_000 });
   if (why === "fails") passes.fails = true;
   else passes.idle = "this controller does not lead";

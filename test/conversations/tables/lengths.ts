@@ -45,7 +45,7 @@ const LARGEST_STATUS = {
     version: "18446744073709551615",
     used: [`ipv4 bits:${text(64_000)}`],
     retained: [`ipv4 bits:${text(64_000)}`],
-    resting: [`ipv4 ${text(64_000)}`],
+    cooling: [`ipv4 ${text(64_000)}`],
     unlisted: texts(100, 43 + 1 + 36),
   },
   importedFrom: Array.from({ length: 1_000 }, () => ({
@@ -65,7 +65,7 @@ const ONE_MORE_OF_NETWORK: readonly (readonly [field: string, more: Json])[] = [
   ["status.subnets", { status: { subnets: text(262_145) } }],
   ["status.usedSpace.used", { status: { usedSpace: { used: texts(3, 1) } } }],
   ["status.usedSpace.used", { status: { usedSpace: { used: [text(65_537)] } } }],
-  ["status.usedSpace.resting", { status: { usedSpace: { resting: [text(65_537)] } } }],
+  ["status.usedSpace.cooling", { status: { usedSpace: { cooling: [text(65_537)] } } }],
   ["status.usedSpace.unlisted", { status: { usedSpace: { unlisted: texts(101, 1) } } }],
   ["status.pausedClusters", { status: { pausedClusters: texts(10_001, 1) } }],
   ["status.importedFrom", { status: { importedFrom: Array.from({ length: 10_001 }, () => ({})) } }],

@@ -50,7 +50,7 @@ export async function deleted(node: NodeDaemon, guest: Guest, more: object = {})
   expect(answer.code, answer.stdout + answer.stderr).toBe(0);
 }
 
-/** A node's own check finds nothing wrong, at the latest when everything owed is told. */
+/** A node's own check finds nothing wrong, at the latest when everything pending is sent. */
 export async function checked(node: NodeDaemon): Promise<void> {
   let said = "";
   const clean = async () => {

@@ -324,7 +324,7 @@ export class World extends WorldObjects {
     return ips.map((ip) => `${ip} ${uid}`);
   }
 
-  /** Once everything owed is told, `check` finds nothing on any node, and exactly this is Bound on the network. */
+  /** Once everything pending is sent, `check` finds nothing on any node, and exactly this is Bound on the network. */
   async settledWith(
     network: Network,
     guests: readonly (readonly [Guest, readonly string[]])[],

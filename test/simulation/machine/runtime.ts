@@ -254,7 +254,7 @@ export class Runtime {
       ips: null,
       isUp: false,
     };
-    // As Multus' cache: from here on a DEL is owed for it.
+    // As Multus' cache: from here on a DEL is pending for it.
     sandbox.attachments.push(attachment);
     await sleep(clock, 2 + 10 * world.faults.number(`${sandbox.key} ${selected.ifname} exec`));
     // The plugin that makes the interface enters the namespace before it asks for an address.

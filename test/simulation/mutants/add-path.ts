@@ -88,7 +88,7 @@ export const ADD_PATH: Mutants = {
   },
   "cooldown-ignored": {
     file: RESERVE,
-    find: "      rested ||\n",
+    find: "      cooled ||\n",
     replace: "      object !== null ||\n",
     also: [
       {

@@ -32,8 +32,8 @@ export const FINDINGS: Mutants = {
   },
   "unknown-attachments-not-recovered": {
     file: "store/cluster/agreement/own-objects.ts",
-    find: "  return found;\n}\n\nconst READ_MS_MAX",
-    replace: "  return found.slice(found.length);\n}\n\nconst READ_MS_MAX",
+    find: "  return found;\n}\n\n/** UIDs of pods",
+    replace: "  return found.slice(found.length);\n}\n\n/** UIDs of pods",
     why: "what a journal lost with its last seconds is held for ever",
   },
   "damaged-journal-stays": {
@@ -118,7 +118,7 @@ export const FINDINGS: Mutants = {
     ],
     why: "after a suspend in the middle of an ADD its addresses are given back under it",
   },
-  "rest-of-a-former-sandbox-not-owed": {
+  "rest-of-a-former-sandbox-not-pending": {
     file: "store/cluster/parts/record-attachment.ts",
     find: "      endRow(ledger, attachment.row, why, continues ? kept : undefined);",
     replace:

@@ -4,8 +4,8 @@ import type { Mutants } from "./mutant.ts";
 export const SIMULATED: Mutants = {
   "row-ids-come-again": {
     file: "store/journal/uses.ts",
-    find: "    ledger.ids.next(),\n    ledger.networkOf(owed.network, transaction).id,",
-    replace: "    null,\n    ledger.networkOf(owed.network, transaction).id,",
+    find: "    ledger.ids.next(),\n    ledger.networkOf(pending.network, transaction).id,",
+    replace: "    null,\n    ledger.networkOf(pending.network, transaction).id,",
     why: "a release that was told deletes the entry of another one that got its number, and an address is held for ever",
     elsewhere: "test/store/adds-and-dels.test.ts: no seed has shown it yet",
   },

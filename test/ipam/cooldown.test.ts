@@ -5,7 +5,7 @@ import {
   cooldownSeconds,
   hasCooledDown,
   retainSeconds,
-} from "../../ipam/space/rest.ts";
+} from "../../ipam/space/cooldown.ts";
 
 test("a network without a definition has the default cool-down", () => {
   expect(cooldownSeconds(null)).toBe(COOLDOWN_SECONDS_DEFAULT);

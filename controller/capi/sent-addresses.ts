@@ -14,7 +14,7 @@ interface Known {
  * The followed IPAddresses, with those that were just read or written and are not followed yet; and those that are
  * gone, as long as their claims are not.
  */
-export class ToldAddresses {
+export class SentAddresses {
   readonly #cache: FollowedCache<MachineAddressView>;
   readonly #clock: Clock;
   readonly #newer = new Map<string, Known>();

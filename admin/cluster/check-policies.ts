@@ -104,7 +104,7 @@ const NODE_ACCOUNT = "holdfast-node";
 /** The policies of deploy/admission, each with a binding of its name, and the fingerprints of what they say. */
 export const SHIPPED_POLICIES: Readonly<Record<string, string>> = {
   "holdfast-node-allocations": "f334d78bc919f000",
-  "holdfast-node-networks": "94d38bd528d8b3af",
+  "holdfast-node-networks": "24a0f1899e5e5ccd",
   "holdfast-node-claims": "38577b76ee7a6248",
   "holdfast-node-claim-networks": "09ca279df11da6fa",
 };

@@ -16,7 +16,7 @@ export class AddressSyntaxError extends Error {
 /** Longest IPv6 text there is: eight groups with a dotted IPv4 tail. Refuses a runaway text before any parsing. */
 const ADDRESS_CHARS_MAX = 45;
 
-export const IPV6_GROUPS = 8;
+const IPV6_GROUPS = 8;
 type EightGroups = [number, number, number, number, number, number, number, number];
 const ZERO = "0".charCodeAt(0);
 const DOT = ".".charCodeAt(0);

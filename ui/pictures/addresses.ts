@@ -1,4 +1,3 @@
-import { IPV6_GROUPS } from "../../ipam/space/address.ts";
 /** IP addresses as the server writes them, to numbers and back. A text from people goes to the server instead. */
 
 export type Family = 4 | 6;
@@ -17,6 +16,7 @@ export interface Cidr extends Address {
 
 /** Eight groups of four digits with seven colons: the longest text that the server writes. */
 const ADDRESS_CHARS_MAX = 39;
+const GROUPS = 8;
 
 /** null: the text is no address. */
 export function parseAddress(text: string): Address | null {
@@ -61,7 +61,7 @@ function parseIPv6(text: string): bigint | null {
   const halves = text.split("::");
   if (halves.length > 2) return null;
   const [head = [], tail = []] = halves.map((half) => (half === "" ? [] : half.split(":")));
-  const missing = IPV6_GROUPS - head.length - tail.length;
+  const missing = GROUPS - head.length - tail.length;
   if (halves.length === 1 ? missing !== 0 : missing < 1) return null;
   const groups = [...head, ...new Array<string>(missing).fill("0"), ...tail];
   if (!groups.every((group) => /^[0-9a-f]{1,4}$/i.test(group))) return null;

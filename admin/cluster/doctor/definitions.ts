@@ -9,9 +9,9 @@ const CRDS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /** Our definitions, and a fingerprint of the schema of each version. */
 export const SHIPPED_DEFINITIONS: Readonly<Record<string, string>> = {
-  "ipallocations.ipam.holdfast.dev": "0f53f22b60ef2519",
-  "ipnetworks.ipam.holdfast.dev": "85f6846c4c8d2ea2",
-  "addresspools.ipam.holdfast.dev": "0314fc9733f35245",
+  "ipallocations.ipam.holdfast.dev": "1cfd0c92d466dbf9",
+  "ipnetworks.ipam.holdfast.dev": "06f8d407b77a6be0",
+  "addresspools.ipam.holdfast.dev": "84950fd6ab126939",
 };
 
 interface OthersKind {

@@ -239,7 +239,7 @@ export class ClaimStanding {
     });
     if (written.kind === "refused") {
       const { status, body } = written.answer;
-      this.#options.log.warn({ claim: claim.key, status, problem: body?.message }, "the condition of the claim is not sent");
+      this.#options.log.warn({ claim: claim.key, status, problem: body?.message }, "the condition is not sent");
     }
     if (written.kind !== "done") this.#sent.delete(claim.uid);
     return written.kind === "done";

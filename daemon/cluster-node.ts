@@ -83,6 +83,7 @@ export class ClusterNode {
   readonly #podWatch: Reflector<PodView>;
   readonly #nadWatch: Reflector<NadView>;
   readonly #life = new AbortController();
+  #needsChanged: () => void = () => {};
 
   /** Throws when the kubeconfig cannot be used. */
   constructor(options: ClusterNodeOptions) {
@@ -131,6 +132,7 @@ export class ClusterNode {
       project: (pod) => projectPod(pod, { addresses: true }),
       onUpsert: () => this.ovn.changed(),
       onDelete: () => this.ovn.changed(),
+      onSynced: () => this.#needsChanged(),
       onState: (state) => {
         if (state === "away") void this.store.agreement.gap.begin();
         this.contact.noteState(state);
@@ -149,9 +151,11 @@ export class ClusterNode {
         this.catalog.remove(nad.key);
         this.ovn.changed();
       },
+      onSynced: () => this.#needsChanged(),
       onState: (state) => {
         if (state !== "watching") this.catalog.interrupted();
         else void this.#forgetDefinitions();
+        if (state === "missing") this.#needsChanged();
       },
       log,
     });
@@ -193,13 +197,12 @@ export class ClusterNode {
     });
   }
 
-  /** Begins to list and watch; resolves when everything an ADD needs is known, or the node is stopped. */
-  async start(): Promise<void> {
+  /** Begins to list and watch. `needsChanged`: what is listed is there, or is known to be missing. */
+  start(needsChanged: () => void): void {
+    this.#needsChanged = needsChanged;
     this.#podWatch.start();
     this.#nadWatch.start();
     this.ovn.start();
-    await this.#nadWatch.waitSynced(this.#life.signal);
-    await this.#podWatch.waitSynced(this.#life.signal);
   }
 
   async stop(): Promise<void> {

@@ -242,8 +242,7 @@ export class NodeCore {
 
   /** After `open`, and with its sockets served: drains the spool; only after that is ADD served. */
   async begin(): Promise<void> {
-    const listed = () => this.#readiness.changed();
-    this.#cluster?.start().then(listed, (error: Error) => this.#log.error({ err: error }, "the cluster"));
+    this.#cluster?.start(() => this.#readiness.changed());
     await this.#becomeReady();
     this.#spool.keepDraining();
     this.#every(this.#settings.witnessIntervalSeconds * 1_000, "witness", () => this.#witness.runPass());

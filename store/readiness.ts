@@ -54,8 +54,12 @@ export class Readiness {
   async until(condition: () => boolean, signal: AbortSignal): Promise<boolean> {
     while (!condition() && !signal.aborted)
       await new Promise<void>((resolve) => {
-        this.#waiting.push(resolve);
-        signal.addEventListener("abort", () => resolve(), { once: true });
+        const goOn = () => {
+          signal.removeEventListener("abort", goOn);
+          resolve();
+        };
+        this.#waiting.push(goOn);
+        signal.addEventListener("abort", goOn);
       });
     return !signal.aborted;
   }

@@ -1,7 +1,7 @@
 import type Database from "better-sqlite3";
 import { OWNER_KINDS } from "../../ipam/owner.ts";
 import { PROGRESS_SCHEMA } from "./files/progress.ts";
-import { kindIs, LIVE, OVER, PENDING, RELEASED } from "./rows.ts";
+import { FORGETTABLE, kindIs, LIVE, OVER, PENDING, RELEASED } from "./rows.ts";
 
 /**
  * The schema, one entry per version; `PRAGMA user_version` is the number of entries that have run. Until the first
@@ -122,7 +122,7 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX uses_by_pod ON uses (pod_uid) WHERE phase = 'held' AND pod_uid IS NOT NULL;
   CREATE INDEX uses_taking ON uses (id) WHERE phase = 'taking';
   -- Has all that housekeeping asks of what is gone.
-  CREATE INDEX uses_gone ON uses (boot_id, boot_us) WHERE phase = 'gone' AND again = 0 AND version = 0;
+  CREATE INDEX uses_gone ON uses (boot_id, boot_us) WHERE ${FORGETTABLE};
   CREATE INDEX uses_released ON uses (id) WHERE ${RELEASED};
   CREATE INDEX uses_pending ON uses (id) WHERE ${PENDING};
 

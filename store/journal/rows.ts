@@ -81,7 +81,9 @@ export const OWNER = "owner_kind, owner_uid, owner_interface, owner_namespace, o
 export const LIVE = "(phase = 'taking' OR phase = 'held')";
 export const OVER = "(phase = 'leaving' OR phase = 'gone')";
 export const PENDING = "(phase = 'leaving' OR again = 1)";
-export const RELEASED = "phase = 'gone' AND version > 0";
+export const RELEASED = "phase = 'gone' AND version > 0 AND deleted = 0";
+/** Gone, and remembered for an hour at most. */
+export const FORGETTABLE = "phase = 'gone' AND again = 0 AND (version = 0 OR deleted = 1)";
 
 export type UserRow = OwnerColumns & PodColumns & Pick<AttachmentRow, "network_id" | "container_id">;
 
@@ -223,10 +225,10 @@ export function attachmentOf(row: AttachmentRow, network: string): Attachment {
 export class RowIds {
   #last = 0;
 
-  /** A database was opened: what it has is not given again. */
+  /** A database was opened: what it has is not given again, nor what its note of a gap names. */
   startAfter(db: Database.Database): void {
-    const { last } = db.prepare<[], { last: number | null }>("SELECT max(id) AS last FROM uses").get() ?? {};
-    this.#last = Math.max(this.#last, last ?? 0);
+    const given = "SELECT max(id) AS id FROM uses UNION SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'gap'";
+    for (const { id } of db.prepare<[], { id: number | null }>(given).all()) this.#last = Math.max(this.#last, id ?? 0);
   }
 
   /** The youngest that was given; 0: none. */

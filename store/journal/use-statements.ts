@@ -2,6 +2,7 @@ import type Database from "better-sqlite3";
 import { kindsThat } from "../../ipam/owner.ts";
 import {
   type AttachmentRow,
+  FORGETTABLE,
   kindIsNot,
   LIVE,
   OVER,
@@ -81,7 +82,7 @@ export function prepareUseStatements(db: Database.Database) {
     lostCount: get<[], { n: number }>(`SELECT count(*) AS n FROM ${HELD} AND lost = 1`),
 
     over: get<[string, string], OverRow>(
-      `SELECT id, phase, network_id, ips, boot_id, boot_us, deleted, again FROM uses WHERE ${OVER} AND version = 0 AND container_id = ? AND interface = ? ORDER BY id`,
+      `SELECT id, phase, network_id, ips, boot_id, boot_us, deleted, again FROM uses WHERE ${OVER} AND NOT (${RELEASED}) AND container_id = ? AND interface = ? ORDER BY id`,
     ),
     markDeleted: run<[string, number, number]>("UPDATE uses SET deleted = 1, boot_id = ?, boot_us = ? WHERE id = ?"),
     insertGone: run<[number, number | null, string, string, string, number]>(
@@ -89,9 +90,7 @@ export function prepareUseStatements(db: Database.Database) {
        VALUES (?, 'gone', ?, ?, ?, ?, ?, 1)`,
     ),
     forgetGone: run<[number]>("DELETE FROM uses WHERE id = ? AND phase = 'gone'"),
-    pruneGone: run<[string, number]>(
-      "DELETE FROM uses WHERE phase = 'gone' AND again = 0 AND version = 0 AND (boot_id <> ? OR boot_us < ?)",
-    ),
+    pruneGone: run<[string, number]>(`DELETE FROM uses WHERE ${FORGETTABLE} AND (boot_id <> ? OR boot_us < ?)`),
     /** What a DEL has ended: a backup may be older than that DEL. */
     deletedUses: get<[], UseRow<"leaving" | "gone">>(`SELECT * FROM uses WHERE ${OVER} AND deleted = 1`),
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { Continuity } from "../../store/cluster/contact/continuity.ts";
+import { recoveryMark } from "../../store/cluster/contact/recovery.ts";
 import { VirtualTime } from "../harness/virtual-time.ts";
 
 const SETTLE_MS = 4_000;
@@ -231,4 +232,18 @@ describe("versions", () => {
     continuity.noteCurrent(version, continuity.newest);
     expect(told).toEqual([]);
   });
+});
+
+test("a mark whose number the installed definition drops is told from the next one by its message", async () => {
+  const { continuity, pass } = manualContinuity();
+  const marked = (message: string) => {
+    const condition = { type: "Recovering", status: "True", reason: "AllocationsMissing", message } as const;
+    const conditions = [{ ...condition, lastTransitionTime: "2026-01-01T00:00:00Z" }];
+    return recoveryMark({ status: { conditions } });
+  };
+  continuity.noteMark("blue", marked("node a: its allocations are missing"));
+  await pass(RECOVERY_MS - 1_000);
+  expect(continuity.recoveryLeftMs("blue")).toBe(1_000);
+  continuity.noteMark("blue", marked("node b: its allocations are missing"));
+  expect(continuity.recoveryLeftMs("blue")).toBe(RECOVERY_MS);
 });

@@ -12,7 +12,7 @@ export function whyRecovering(network: string): string {
 }
 
 export interface RecoveryMark {
-  /** Another one for each time; "": by somebody who gave none. */
+  /** Another one for each time; the message where the installed definition drops the field. */
   readonly id: string;
   /** For how long it is in force, s, from when it is first seen; null: it does not say. */
   readonly seconds: number | null;
@@ -24,8 +24,9 @@ export interface RecoveryMark {
 export function recoveryMark(object: Pick<IPNetwork, "status"> | null): RecoveryMark | null {
   const condition = object?.status?.conditions?.find(({ type }) => type === RECOVERING);
   if (condition?.status !== "True") return null;
-  const { id = "", seconds = null } = object?.status?.recovery ?? {};
-  return { id, seconds, message: condition.message };
+  const { message } = condition;
+  const { id = message, seconds = null } = object?.status?.recovery ?? {};
+  return { id, seconds, message };
 }
 
 /** Does nothing without an IPNetwork. Throws ApiAway. */

@@ -103,7 +103,7 @@ check: node_modules/.installed $(DIST)/bin/holdfast-ipam
 	tsc --noEmit -p .
 	tsc --noEmit -p ui
 	knip
-	vitest run --project tidy --silent=passed-only
+	vitest run --project tidy
 
 LAYERS := --project fast --project worlds --project hourly --project process
 test: packages-test build build/holdfast-ipam-asan check

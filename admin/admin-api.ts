@@ -32,6 +32,7 @@ export interface ReleaseMovedWant {
   readonly cluster: { readonly namespace: string; readonly name: string };
   /** Also while the Cluster is here, and where nothing serves the kind of its machines' claims any more. */
   readonly force: boolean;
+  /** Only says what would be released. */
   readonly dryRun: boolean;
 }
 
@@ -147,6 +148,7 @@ export interface NetworkWithClaims extends NetworkView {
 export type PastPeriod = Omit<HistoryView, "from"> & { readonly from: string | null };
 
 export interface CheckReport {
+  /** Empty when all is well. */
   readonly findings: readonly Finding[];
   /** What an operator should know, and may want so. */
   readonly notes?: readonly string[];

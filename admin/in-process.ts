@@ -7,6 +7,7 @@ export interface InProcessRequest {
   readonly method: Method;
   readonly path: string;
   readonly query: Readonly<Record<string, string | undefined>>;
+  /** null: none. */
   readonly body: object | null;
 }
 

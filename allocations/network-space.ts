@@ -81,6 +81,7 @@ export class NetworkSpace {
     this.#pools.set(definition.fingerprint, pools);
   }
 
+  /** None when there is no definition. */
   presentPools(nowMs: number): readonly Pool[] {
     return this.definition === null ? [] : this.poolsOf(this.definition, nowMs);
   }

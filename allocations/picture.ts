@@ -218,7 +218,7 @@ export class Picture {
     const stale: Address[] = [];
     for (const [text, note] of known.notes.entries()) {
       const isNewer = note.resourceVersion !== "" && BigInt(note.resourceVersion) > published.version;
-      // Who has just let an address rest may take it back.
+      // Who has just let an address cool down may take it back.
       if (isNewer || (note.state === "cooling" && known.cooling.has(text))) continue;
       known.notes.delete(text);
       stale.push(note.address);

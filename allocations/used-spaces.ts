@@ -15,7 +15,7 @@ interface Holding {
 interface Space {
   readonly used: Sets;
   readonly retained: Sets;
-  /** By name of the object; `version` of the write that let it rest. */
+  /** By name of the object; `version` of the write that began its cool-down. */
   readonly cooling: Map<string, { readonly address: Address; readonly version: number }>;
   /** Names of allocations of claims that nothing is attached to: of stopped VMs. */
   readonly idle: Set<string>;

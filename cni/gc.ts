@@ -9,8 +9,8 @@ import { readConfig, stampOfLive } from "./request.ts";
 const KEYS = ["cni.dev/valid-attachments", "cni.dev/attachments"] as const;
 
 /**
- * Ends what the runtime does not list and whose network namespace is gone; in Kubernetes only if its pod has ended too.
- * Throws RefusalError GC_LIST_MISSING, CONFIG_INVALID.
+ * Of the named network alone, and no claim: ends what the runtime does not list and whose network namespace is gone; in
+ * Kubernetes only if its pod has ended too. Throws RefusalError GC_LIST_MISSING, CONFIG_INVALID.
  */
 export async function cniGc(context: CniContext, wire: CniWireRequest): Promise<void> {
   const { conf } = readConfig(wire.config, "GC", "1.1.0");

@@ -261,6 +261,7 @@ export class NodeCore {
     this.#cluster?.ovn.watch(changed);
   }
 
+  /** Why nothing can be served; null: it can. */
   notReady(): string | null {
     return this.#readiness.whyNot(CONTACT)?.reason ?? null;
   }
@@ -307,6 +308,7 @@ export class NodeCore {
     if (this.#cluster === null) this.#log.info("ready");
   }
 
+  /** For the first time after `intervalMs`. */
   #every(intervalMs: number, what: string, work: () => Promise<void>): void {
     const task = new PeriodicTask({
       ...{ clock: this.#clock, intervalMs, onFailure: logFailure(this.#log, what) },

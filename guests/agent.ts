@@ -78,7 +78,7 @@ export class Agent {
     return pending === 0 ? null : `${pending} of ${count} guests are not served`;
   }
 
-  /** Resolves after `stop`. */
+  /** Resolves after `stop`, when no work is under way any more. */
   async run(): Promise<void> {
     await Promise.all([this.#follow(), this.#keep()]);
     await this.#turn;

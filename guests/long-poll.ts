@@ -54,7 +54,7 @@ interface Question {
   readonly signal: AbortSignal;
 }
 
-/** Reports what was carried out, resolves with what is wanted. Rejects with an Error that gives the reason. */
+/** Reports what was carried out, resolves with what is wanted. Rejects: no usable answer (why), or `signal` aborts. */
 export function exchange<T>(
   { name, tooLong, lateMs }: Answerer,
   { socket, path, report, signal }: Question,

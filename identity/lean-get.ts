@@ -33,6 +33,7 @@ export class LeanConnection {
   #needed = 0;
   #waiting: { resolve(reply: Reply): void; reject(error: ConnectionError): void } | null = null;
 
+  /** `ended`: the connection can be used no more. */
   constructor(socketPath: string, { timeoutMs, ended }: { timeoutMs: number; ended: () => void }) {
     this.#socket = connect(socketPath);
     this.#socket.setTimeout(timeoutMs, () => {

@@ -66,6 +66,7 @@ interface IgnoredClaim<C> {
 interface Refused<C> {
   readonly kind: "refuse";
   readonly refusal: Refusal;
+  /** That the refusal concerns; null: it has none. */
   readonly claim: C | null;
   readonly ignored: IgnoredClaim<C> | null;
   /** The refusal follows from the free space that the store knows, which may be out of date. */

@@ -159,6 +159,7 @@ export interface IPNetwork {
     /** Subnets of configurations on nodes that daemons wait for, as in ImportSource; null: none. */
     readonly importWanted?: readonly { readonly subnets: string }[] | null;
     readonly usedSpace?: PublishedSpaceFields | null;
+    /** Of the condition Recovering while it is True, s from when it is first seen; null: removed with it. */
     readonly recovery?: { readonly id: string; readonly seconds: number } | null;
     /** Clusters of Cluster API, `namespace/name`, that were paused when they were last seen, as during a move. */
     readonly pausedClusters?: readonly string[];

@@ -53,6 +53,7 @@ export class DefinitionsWithPools extends DefinitionCatalog {
     if (isOurs(entry)) this.#oldest.set(network, older(this.#oldest.get(network) ?? entry, entry));
   }
 
+  /** By `namespace/name`; unknown ones too. */
   removePool(poolKey: string): void {
     const known = this.#entries.get(poolKey);
     this.#entries.delete(poolKey);

@@ -5,7 +5,7 @@ interface SizeBound<K, V> {
   readonly sizeOf: (value: V, key: K) => number;
 }
 
-/** At most so many entries, and a size where others decide of it: drops those that were set longest ago. */
+/** At most so many entries, and a size where others decide of it: drops those set longest ago; a set makes newest. */
 export class BoundedMap<K, V> extends Map<K, V> {
   readonly #countMax: number;
   readonly #bound: SizeBound<K, V> | undefined;

@@ -13,7 +13,9 @@ export class SingleFlight<T> {
     return this.#flights.get(key) ?? this.renew(work, key);
   }
 
-  /** Begins after the call, when the run under way has ended: no result is older than its question. It is shared. */
+  /**
+   * Begins after the call, when the run under way has ended: no result is older than its question. Shared until then.
+   */
   next(work: () => Promise<T>, key = ""): Promise<T> {
     const waiting = this.#next.get(key);
     if (waiting !== undefined) return waiting;

@@ -34,6 +34,7 @@ export interface ReleaseWant {
   readonly address: Address;
   /** Also when it is in use or claimed (docs/decisions/0008). */
   readonly force: boolean;
+  /** Only says what would become of it; absent: false. */
   readonly dryRun?: boolean;
 }
 

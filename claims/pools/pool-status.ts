@@ -15,6 +15,7 @@ export interface PoolFindings {
   readonly counts: PoolCounts | null;
   /** Preallocated addresses that are not kept, a sentence each. */
   readonly notKept: readonly string[];
+  /** Keys of IPAddresses that differ from what a new one would be. */
   readonly outdated: readonly string[];
 }
 

@@ -23,6 +23,7 @@ export interface ReadKinds {
   readonly claim: ClaimFact;
   readonly pod: SweptPod;
   readonly node: NodeFact;
+  /** The network of a NAD. */
   readonly nad: string;
   readonly allocation: JudgedAllocation;
   readonly addressClaim: MachineClaimView;

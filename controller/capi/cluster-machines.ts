@@ -54,6 +54,7 @@ export interface ClusterMachinesOptions {
   readonly onCluster: (cluster: CapiClusterView) => void;
   readonly events: Pick<EventWriter, "warn">;
   readonly identity: string;
+  /** How often every claim without an address is looked at, whether something has changed or not, ms. */
   readonly passMs: number;
   readonly log: Log;
 }

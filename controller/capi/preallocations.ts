@@ -48,6 +48,7 @@ interface Kept {
 interface Refused {
   readonly problem: string;
   readonly backoff: Backoff;
+  /** When it is tried again. */
   readonly atMs: number;
 }
 

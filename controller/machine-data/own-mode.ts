@@ -186,6 +186,7 @@ export class OwnMode {
     for (const task of this.#tasks) task.start();
   }
 
+  /** Work in hand comes to its end; the caches are followed until `stop`. */
   async stopWork(): Promise<void> {
     await Promise.all(this.#tasks.map((task) => task.stop()));
   }

@@ -43,7 +43,7 @@ export class Secrets {
     return texts.length > 0;
   }
 
-  /** Where the server does not tell (no right, a full quota) it counts as there: the baremetal-operator waits then. */
+  /** Where the server does not tell (no right, full quota): there, the baremetal-operator waits. Throws ApiAway. */
   async isMissing(namespace: string, name: string): Promise<boolean> {
     const body = { apiVersion: "v1", kind: "Secret", metadata: { namespace, name } };
     return (await this.#tryCreate(namespace, body)) < 300;

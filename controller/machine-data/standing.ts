@@ -32,6 +32,7 @@ export class Standing {
     return this.#sinceMs.size > 0;
   }
 
+  /** Forgets what this pass did not see. */
   endPass(nowMs: number): void {
     for (const key of this.#sinceMs.keys()) if (!this.#seen.has(key)) this.#sinceMs.delete(key);
     this.#endMs = nowMs;

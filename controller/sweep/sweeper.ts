@@ -50,11 +50,13 @@ export interface SweeperOptions {
   readonly intervalSeconds: number;
   /** Why the caches cannot be trusted: one is incomplete, or the server is away. null: they can. */
   readonly doubt: () => string | null;
+  /** Why nothing may be released now: a doubt, or another controller works; null: it may. */
   readonly idle: () => string | null;
   readonly log: Pick<Log, "debug" | "info" | "warn">;
   /** Something is to be judged. */
   readonly onChange?: () => void;
   readonly onDue?: () => void;
+  /** After a verdict was carried out. */
   readonly onDone?: (object: IPAllocation, verdict: Verdict) => void;
 }
 

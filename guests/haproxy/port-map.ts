@@ -66,7 +66,7 @@ export class PortMap {
     for (const [key, value] of [...missing, ...other]) running.set(key, value);
   }
 
-  /** Throws when haproxy does not do so. */
+  /** Takes out of the running haproxy what is not among `ports`. Throws when haproxy does not do so. */
   async retire(ports: { has(key: string): boolean }): Promise<void> {
     const running = await this.#known();
     const gone = [...running.keys()].filter((key) => !ports.has(key));

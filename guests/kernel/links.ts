@@ -66,7 +66,8 @@ exec ip -o -details link show dev "$2"`;
 
 /**
  * The host's link of a name, if the kernel says that its other end is in the namespace; null: it does not. Indexes
- * prove nothing: they repeat, and whoever has NET_ADMIN in one chooses them. Throws when it cannot be asked.
+ * prove nothing: they repeat between namespaces, and who has NET_ADMIN in one chooses them. Throws if it cannot be
+ * asked.
  */
 export async function linkInto(name: string, netns: string): Promise<ProvenLink | null> {
   mkdirSync(NAMED, { recursive: true, mode: 0o755 });

@@ -94,7 +94,7 @@ export class OvsdbClient<T extends Tables> {
     return this.#tables.get(table) as unknown as Rows<T[Name]>;
   }
 
-  /** One transaction. Rejects with an OvsdbError: it failed, or the connection was lost, and nobody knows. */
+  /** All or none. Rejects with an OvsdbError: one failed, no connection; if it was lost meanwhile, nobody knows. */
   transact(operations: readonly OvsdbOperation[]): Promise<readonly OvsdbResult[]> {
     return new Promise((resolve, reject) => {
       if (this.#connection === null || !this.#connected) {

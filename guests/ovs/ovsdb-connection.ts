@@ -5,6 +5,7 @@ import type { Clock, Timer } from "../../platform/time.ts";
 const ANSWER_MS_MAX = 10_000;
 /** Of one message: the whole northbound database of a node with thousands of Services has some ten million. */
 const MESSAGE_CHARS_MAX = 1 << 26;
+/** Requests without an answer. */
 const PENDING_MAX = 1_000;
 
 /** What the server said to a request: an error of JSON-RPC, or that there was no answer. */

@@ -44,6 +44,7 @@ type Attempt =
   | ({ readonly kind: "failed"; readonly waitMs: number } & AttemptFailure);
 
 export interface KubeClientOptions {
+  /** For one attempt of `send`, ms; default 5 s. */
   readonly attemptMs?: number | undefined;
   readonly onList?: OnList | undefined;
 }

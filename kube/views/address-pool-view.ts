@@ -9,6 +9,7 @@ export type AddressPoolView = Readonly<ReturnType<typeof projectAddressPool>>;
 
 const COUNTS = ["size", "allocated", "cooling", "free", "outOfRange"];
 
+/** Throws MalformedObjectError also without a network. */
 export function projectAddressPool(object: unknown) {
   const metadata = readMetadata(object, "AddressPool");
   const spec = objectAt(object, "spec", "AddressPool");

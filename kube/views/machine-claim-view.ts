@@ -56,6 +56,7 @@ export function projectMachineAddress(object: unknown) {
     ...metadata,
     claim: textOf(at(spec, "claimRef").name),
     pool: poolReferenceOf(spec.poolRef),
+    /** As written; gateway: null where it names none. */
     address: textOf(spec.address),
     prefix: typeof spec.prefix === "number" ? spec.prefix : null,
     gateway: textOf(spec.gateway) || null,

@@ -36,6 +36,7 @@ export function projectDataClaim(object: unknown) {
     ...dataObject(object, "Metal3DataClaim"),
     template: readReference(spec.template),
     owners: readOwners(object, "Metal3DataClaim"),
+    /** Name of the data object; null: none. */
     renderedData: readReference(status.renderedData).name || null,
     errorMessage: textOf(status.errorMessage),
   };

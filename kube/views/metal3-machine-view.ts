@@ -61,6 +61,7 @@ export function projectHost(object: unknown) {
     isObject(hardware) && Array.isArray(hardware.nics) ? hardware.nics.slice(0, NICS_MAX).filter(isObject) : null;
   return {
     ...named,
+    /** "" when it has none. */
     bootMACAddress: textOf(spec.bootMACAddress),
     /** As inspection found them; null: it is not inspected. */
     nics: nics?.map(({ name, mac }) => ({ name: textOf(name), mac: textOf(mac) })) ?? null,

@@ -48,6 +48,7 @@ export function projectPod(object: unknown, options: { readonly addresses?: bool
     ...metadata,
     /** null: not scheduled yet. */
     node,
+    /** "" while it is missing. */
     phase: typeof phase === "string" ? phase : "",
     taken: node !== null && isTaken(status),
     terminal: hasEnded(status),

@@ -11,6 +11,7 @@ export function projectTemplatedVm(object: unknown) {
   const kind = "VirtualMachine";
   const metadata = readMetadata(object, kind);
   const { template: instance } = objectAt(object, "spec", kind);
+  /** The annotation as it is; null: none. */
   const template = templateIn(object);
   /** Of a VirtualMachine, which its next instance gets. */
   const nextTemplate = instance === undefined ? null : templateIn(instance);

@@ -32,6 +32,7 @@ export function projectNamespace(object: unknown) {
     key: String(name),
     uid: String(uid),
     resourceVersion: String(resourceVersion),
+    /** The annotation as it is; null: none. */
     tenantId: readTexts(object, "annotations").get(TENANT_ID_ANNOTATION) ?? null,
   };
 }

@@ -57,7 +57,9 @@ export function readVmFacts(object: unknown) {
   const domain = objectAt(objectAt(object, "spec", KIND), "domain", KIND);
   return {
     namespace,
+    /** The VMI's own where no VM owns it. */
     name: owner?.name ?? name,
+    /** "": no VM owns it. */
     uid: owner?.uid ?? "",
     vmiUid,
     firmwareUuid: readUuid(objectAt(domain, "firmware", KIND).uuid),

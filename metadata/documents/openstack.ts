@@ -10,6 +10,7 @@ import { has, OPENSTACK_VERSIONS, type OpenStackVersion, readVersion } from "./o
 export const PASSWORD_BYTES_MAX = 1_020;
 
 interface OpenStackOptions {
+  /** Random bytes for `random_seed`, new at each call; null: there is none. */
   readonly seed: (() => Buffer) | null;
 }
 

@@ -23,6 +23,7 @@ export interface ProxiedRequest {
   readonly target: string;
   readonly headers: readonly HeaderLine[];
   readonly body: Buffer;
+  /** Aborted when the guest disconnects. */
   readonly signal: AbortSignal;
 }
 

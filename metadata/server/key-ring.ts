@@ -43,6 +43,7 @@ export class KeyRing {
         : this.#open("--nova-ca-file", novaCaFile, { isSecret: false, parse: parseCertificates });
   }
 
+  /** The newest first: it signs, the others are still believed. */
   get keys(): readonly Buffer[] {
     return this.#keys.value;
   }
@@ -120,7 +121,7 @@ function parseSecret(content: Buffer): Buffer {
   return Buffer.from(content.subarray(0, end));
 }
 
-/** One a line, hexadecimal or base64; # at its start: a comment. Throws Error: the line's number, never its content. */
+/** One a line, hex or base64; # and empty: none. The first signs, the rest are believed. Throws: the line's number. */
 export function parseKeys(content: Buffer): readonly Buffer[] {
   const keys = content
     .toString("latin1")

@@ -126,6 +126,7 @@ class ContentReader {
     return keys;
   }
 
+  /** Values that are text, by key, sorted; only one if the reference names a key. */
   entries(part: ContentPart): [string, string][] {
     return (this.#values(part)?.values ?? []).flatMap(([key, bytes]): [string, string][] => {
       const text = this.text(part, bytes, ` (key ${key})`);

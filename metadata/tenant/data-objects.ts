@@ -48,6 +48,7 @@ export class DataReader {
     return new DataObjects(this, place);
   }
 
+  /** Throws ApiAway. */
   read<T>(
     collection: string,
     { namespace, uid }: Place,

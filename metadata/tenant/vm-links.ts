@@ -23,6 +23,7 @@ export function linksOf(vmi: VmiView, identity: IdentityView): readonly TenantLi
   });
 }
 
+/** Interfaces that a message names. */
 const NAMED_MAX = 5;
 const REMEDIES = {
   addresses:

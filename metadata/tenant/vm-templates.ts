@@ -45,6 +45,7 @@ interface PoolChoice {
   readonly family: Family | null;
 }
 
+/** VMs of a node whose documents are kept; networks that a message names. */
 const RENDERED_MAX = 512;
 const NAMED_MAX = 10;
 

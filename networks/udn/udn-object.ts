@@ -30,6 +30,7 @@ export function projectUdn(object: unknown, kind: UdnKind) {
     throw new MalformedObjectError(`${kind} ${shownName(name)}: its metadata is not complete`);
   const spec = objectAt(object, "spec", kind);
   return {
+    /** Of a ClusterUserDefinedNetwork its name; its namespace is "". */
     key: cluster ? `${name}` : `${namespace}/${name}`,
     kind,
     namespace: cluster ? "" : `${namespace}`,

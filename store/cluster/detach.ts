@@ -6,7 +6,7 @@ import type { Ledger } from "../journal/ledger.ts";
 import { attachmentOf } from "../journal/rows.ts";
 import { abandon, endRow, rememberDel } from "../journal/uses.ts";
 
-/** Ends what is older than the DEL, unfinished ADDs too; the API server is told later (agreement/over.ts). */
+/** Ends what is older than the DEL, unfinished ADDs too; the releases are sent later (agreement/over.ts). */
 export function detach(ledger: Ledger, transaction: Transaction, want: DetachWant): DetachOutcome {
   const { sql, context } = ledger;
   const concerns = (row: { network_id: number; boot_id: string; boot_us: number }) =>

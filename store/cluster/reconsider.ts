@@ -12,6 +12,7 @@ import type { SlotsOutcome } from "./reserve.ts";
 
 interface Asking {
   readonly namespace: string;
+  /** The claim of the ADD; absent, null: it has none. */
   readonly claim?: ClaimReading | null;
   readonly deadlineMs: number;
 }

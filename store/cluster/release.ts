@@ -102,7 +102,7 @@ function isClaimed(owner: Owner): boolean {
   return owner.kind === "claim" || (isMachine(owner.kind) && !isPreallocation(owner));
 }
 
-/** Of a machine, one of its name is enough: it takes over what its predecessor had. Throws API_REFUSED. */
+/** Of a machine, one of its name is enough: it takes over what its predecessor had. Throws API_REFUSED: no right. */
 async function claimExists(api: Pick<KubeApi, "send" | "clock">, owner: Owner, deadlineMs: number): Promise<boolean> {
   for (const path of pathsOf(owner)) {
     const read = await new ObjectClient(api).get(path, deadlineMs);

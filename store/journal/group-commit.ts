@@ -177,6 +177,7 @@ export class GroupCommit {
   }
 }
 
+/** In order, until the time for one transaction is over. */
 function runEach(clock: Clock, batch: readonly Job[], run: (job: Job) => Outcome): Done[] {
   const done: Done[] = [];
   const deadlineMs = clock.monotonicMs() + BATCH_WORK_MS_MAX;

@@ -67,7 +67,7 @@ const MIGRATIONS: readonly string[] = [
   -- What this node knows of each use of addresses: one interface of one container on one network. phase:
   --   taking   in Kubernetes: an ADD is about to reserve ips; written before its first remote write
   --   held     answered, or learnt from the API server
-  --   leaving  in Kubernetes: over; the API server is to be told that ips are given back
+  --   leaving  in Kubernetes: over; the release of ips is pending
   --   gone     given back, or a DEL of something unknown: what is older than that DEL takes nothing any more
   -- taking, held and leaving begin with a new id each, so that ids tell the order within them; gone keeps that of leaving, and
   -- without a cluster, where a DEL gives everything back at once, that of held.

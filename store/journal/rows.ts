@@ -66,7 +66,7 @@ export interface UseRow<P extends Phase = Phase> extends OwnerColumns, PodColumn
 export type AttachmentRow = UseRow<"held">;
 /** What an ADD in Kubernetes is about to reserve. */
 export type TakingRow = UseRow<"taking">;
-/** What a container has stopped using and the API server is to be told of, for the first time or once more. */
+/** What a container has stopped using and whose release is pending, for the first time or once more. */
 export type PendingRow = UseRow<"leaving" | "gone">;
 /** An address that was given back: no other trace of a restore to before its release. */
 export type ReleasedRow = UseRow<"gone">;

@@ -59,7 +59,7 @@ test("a container that already holds the bridge's address is named, and keeps it
   ]);
   expectDone(await daemon.cni("DEL", "early", { config: BESIDE }));
   expect(addressesOf(await daemon.cni("ADD", "late", { config: ON_BRIDGE }))).toEqual(["10.20.0.2/29"]);
-  // Its own address of before rests, and is the bridge's now.
+  // Its own address of before cools down, and is the bridge's now.
   expect(addressesOf(await daemon.cni("ADD", "early", { config: BESIDE }))).toEqual(["10.20.0.3/29"]);
 });
 

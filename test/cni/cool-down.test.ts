@@ -1,7 +1,10 @@
 import { describe, expect } from "vitest";
 import { addressesOf, counts, held, network, processTest, restart, test, until } from "./fixtures.ts";
 
-/** A released address rests, so that ARP caches, conntrack and DNS forget its last holder; then round robin goes on. */
+/**
+ * A released address cools down, so that ARP caches, conntrack and DNS forget its last holder; then round robin goes
+ * on.
+ */
 
 const SMALL = { subnets: "192.0.2.0/29" }; // .1 to .6
 const blue = (more: object = {}) => network("blue", { ...SMALL, ...more });

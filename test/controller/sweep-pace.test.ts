@@ -130,7 +130,7 @@ describe("2,200 claims with an address each", () => {
   });
 });
 
-test("3,000 objects that have rested long enough are deleted at 200 a second, by a server that takes 20 ms", async () => {
+test("3,000 objects that have cooled down long enough are deleted at 200 a second, by a server that takes 20 ms", async () => {
   await world.kubevirt.createNode("n1");
   for (let index = 0; index < 3_000; index += 1)
     allocate(index, { kind: "Pod", namespace: NAMESPACE, name: `p-${index}`, uid: `u-${index}`, interface: "" }, true);

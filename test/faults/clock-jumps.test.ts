@@ -1,4 +1,6 @@
-/** Wall clocks jump; rests, graces and deadlines do not notice, and nothing is freed or given twice because of it. */
+/**
+ * Wall clocks jump; cool-downs, graces and deadlines do not notice, and nothing is freed or given twice because of it.
+ */
 import { rmSync, statSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { network, type TestDaemon } from "../harness/daemon.ts";

@@ -8,7 +8,7 @@ import type { Random } from "./random.ts";
 import { allAllocations, bare, ipsIn } from "./truth.ts";
 import { claimManifest, podArgs, postCni, type WireOptions } from "./wire.ts";
 
-/** Little more room than is wanted, and no rests: a released address is soon another's. */
+/** Little more room than is wanted, and no cool-downs: a released address is soon another's. */
 const PLAIN = network("plain", { subnets: "10.20.0.0/26", cooldownSeconds: 0 });
 const DUAL = network("dual", { subnets: "10.30.0.0/24,fd30::/64", cooldownSeconds: 1 });
 const VMS = network("vms", { subnets: "10.40.0.0/24,fd40::/120" }, { allowPersistentIPs: true });

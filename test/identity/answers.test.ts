@@ -308,7 +308,7 @@ describe("ambiguous names", () => {
       });
       expect((await who(daemon, `pod=shop/web-0${here}`)).identity.pods).toMatchObject([{ uid: "uid-2" }]);
     }
-    // Its successor by name: what runs counts before what rests.
+    // Its successor by name: what runs counts before what cools down.
     await daemon.cni("DEL", "c2", { config: network("blue"), ifname: "net1" });
     expect((await who(daemon, "pod=shop/web-0")).identity.state).toBe("released-recently");
     await nic(daemon, "c3", "net1", network("blue"), shop("uid-3"));

@@ -15,7 +15,7 @@ import type { SqliteStore } from "../../store/standalone/standalone-store.ts";
 import { NO_FACTS } from "./no-facts.ts";
 import { PodStore } from "./pod-store.ts";
 
-/** One address, which never rests. */
+/** One address, which never cools down. */
 const ONE_ADDRESS = { subnets: "10.10.0.0/30", excludeSubnets: "10.10.0.2/32", cooldownSeconds: 0 };
 const QUESTION: IdentityQuestion = {
   kind: "address",

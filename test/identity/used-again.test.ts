@@ -6,7 +6,7 @@ import { askIdentity } from "./ask.ts";
 
 const ROUNDS = 250;
 const ASKERS = 4;
-/** One address, which never rests. */
+/** One address, which never cools down. */
 const ONLY = network("blue", { subnets: "10.10.0.0/30", excludeSubnets: "10.10.0.2/32", cooldownSeconds: 0 });
 
 /** What is true for certain at an instant: who has it; "nobody"; null: an ADD or DEL is under way. */

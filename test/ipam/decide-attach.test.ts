@@ -303,7 +303,7 @@ table("what is reserved for a MAC", [
     "who asks for one of another subnet gets both",
   ],
   [{ ...reserving, mac: MAC, allocated: ["10.0.0.1"] }, "ADDRESS_TAKEN", "whoever had it before has it still"],
-  [{ ...reserving, ownCooling: ["10.0.0.1/29"] }, "allocate 10.0.0.2", "what rests of it goes to nobody else"],
+  [{ ...reserving, ownCooling: ["10.0.0.1/29"] }, "allocate 10.0.0.2", "what cools down of it goes to nobody else"],
   [
     { ...reserving, mac: MAC, pod: "p", bound: ["10.0.0.5/29"], attached: [{ pod: "p" }] },
     "reuse 10.0.0.5/29 for pod shop/p",
@@ -455,7 +455,7 @@ table("new addresses", [
   [{ pod: "p" }, "allocate 10.0.0.1 for pod shop/p (eth0)", "for a pod's interface"],
   [{ claim: {} }, "allocate 10.0.0.4 for claim shop/vm", "for a claim, from the hash of its UID on"],
   [{ subnets: "10.0.0.0/29,fd00::/125" }, "allocate 10.0.0.1 fd00::1", "one of each subnet"],
-  [{ pod: "p", ownCooling: ["10.0.0.6/29"] }, "allocate 10.0.0.6", "its own that still rests first"],
+  [{ pod: "p", ownCooling: ["10.0.0.6/29"] }, "allocate 10.0.0.6", "its own that still cools down first"],
   [{ requested: ["10.0.0.6"] }, "allocate 10.0.0.6", "what the runtime asks for"],
   [{ claim: { ipRequests: ["10.0.0.6"] } }, "allocate 10.0.0.6", "what the claim asks for at its first use"],
   [{ claim: { ipRequests: ["10.0.0.6"] }, requested: ["10.0.0.6/29"] }, "allocate 10.0.0.6", "both ask for the same"],

@@ -18,7 +18,7 @@ const network = define({
 });
 
 interface Given {
-  /** What the owner has Bound, and what of its own rests. */
+  /** What the owner has Bound, and what of its own cools down. */
   readonly bound?: readonly string[];
   readonly own?: readonly string[];
   /** What is Bound to an owner that this one succeeds. */
@@ -99,7 +99,7 @@ describe("a number of addresses per family", () => {
       "10.0.0.2/29 10.0.1.2/29 +",
       "nothing is taken away",
     ],
-    [{ own: ["10.0.0.3/29"], request: count(1) }, "+ 10.0.0.3", "its own that rests comes first"],
+    [{ own: ["10.0.0.3/29"], request: count(1) }, "+ 10.0.0.3", "its own that cools down comes first"],
     [
       { own: ["10.0.0.2/29", "10.0.0.3/29"], taken: ["10.0.1.2", "10.0.1.3"], request: count(2) },
       "+ 10.0.0.2 10.0.0.3",
@@ -125,7 +125,7 @@ describe("given addresses", () => {
       "10.0.0.3/29 + 10.0.1.2",
       "what was left unfinished",
     ],
-    [{ own: ["10.0.0.3/29"], request: exactly("10.0.0.3/29") }, "+ 10.0.0.3", "its own that rests"],
+    [{ own: ["10.0.0.3/29"], request: exactly("10.0.0.3/29") }, "+ 10.0.0.3", "its own that cools down"],
     [{ taken: ["10.0.0.3"], request: exactly("10.0.0.3/29") }, "ADDRESS_TAKEN", "another has it"],
     [{ request: exactly("10.0.0.2/29", "10.9.0.1/29") }, "ADDRESS_OUTSIDE", "in no range"],
     [{ request: exactly("10.0.0.2/24") }, "CONFIG_INVALID", "another prefix length than its subnet has"],

@@ -22,7 +22,7 @@ const action = fc.record({
   what: fc.constantFrom("allocate", "release", "rest", "retain"),
 });
 
-test("the next ones are what the following requests get, and no run has an address that is held or rests", () => {
+test("the next ones are what the following requests get, and no run has an address that is held or cools down", () => {
   fc.assert(
     fc.property(fc.constantFrom(...SUBNETS), fc.array(action, { maxLength: 60 }), (subnets, actions) => {
       const pool = new Pool(firstRangeSet({ subnets }));

@@ -52,7 +52,8 @@ test("the admission policies refuse no write of a daemon in normal use", async (
   await world.kubevirt.removePod(source);
   await world.untilOwnerPod(claimName(vm, network.name), target);
 
-  // More pods than the network has addresses, one after the other: what rests is taken over, by the other node too.
+  // More pods than the network has addresses, one after the other: what cools down is taken over, by the other node
+  // too.
   for (let index = 0; index < 6; index += 1) {
     const pod = await world.pod(`pod-${index}`, `node-${"ab"[index % 2]}`, network);
     await world.given(pod, network);

@@ -87,7 +87,7 @@ test("kubectl delete ipalloc --all does not remove allocations that are Bound", 
   await until(async () => (await attachedTo(net)).length === 4, "the source's end");
   const sandbox = { containerId: `again-${pod.pod.metadata.uid}` };
   expect(await added(a, pod, sandbox)).toEqual(podIps);
-  // What rested is gone, so nothing says any more that it should rest.
+  // What cooled down is gone, so nothing says any more that it should.
   const again = await world.guest(net, a.name);
   const againIps = await added(a, again);
   expect(againIps.filter((ip) => [...podIps, ...vmIps].includes(ip))).toEqual([]);

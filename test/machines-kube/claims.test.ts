@@ -75,7 +75,7 @@ test("a namespace with claims can be deleted, and their addresses cool down", as
   await world.cluster.api.delete(path);
   await until(async () => (await world.cluster.api.find(path)) === null, "the namespace to go");
   const rests = ({ spec, status }: KubeObject) => spec.owner.namespace !== SPACE || status.state === "Cooling";
-  await until(async () => (await world.allocations({ name: "blue" })).every(rests), "their addresses to rest");
+  await until(async () => (await world.allocations({ name: "blue" })).every(rests), "their addresses to cool down");
   await world.settled();
 });
 

@@ -54,7 +54,7 @@ test(`${MACHINES} machines get indexes, addresses, Secrets and hosts, and the ga
   });
   for (const name of names) await objects.delete("machines", name);
   await objects.untilGone();
-  await until(async () => (await world.bound({ name: "blue" })).length === 0, "the addresses to rest");
+  await until(async () => (await world.bound({ name: "blue" })).length === 0, "the addresses to cool down");
   await until(
     async () => (await objects.all("hosts")).every(({ spec }) => spec.metaData === undefined),
     "the hosts to forget the Secrets",

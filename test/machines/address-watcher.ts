@@ -66,7 +66,7 @@ export class AddressWatcher {
     return this.#late.has(metadata.uid) && !metadata.ownerReferences?.some(({ uid }: KubeObject) => this.#isClaim(uid));
   }
 
-  /** An address that rests, or is nobody's, is told to no claim that lives. */
+  /** An address that cools down, or is nobody's, is told to no claim that lives. */
   #lookAtAllocation({ object, deleted }: Change): void {
     if (!deleted && object.status?.state === "Bound") return;
     for (const { metadata } of this.#all(ADDRESSES))

@@ -50,7 +50,7 @@ test("a thousand claims at once get as many addresses; claims of the same names 
   expect(new Set(first.map((one) => one.split(" ")[1])).size).toBe(CLAIMS);
   await world.settled();
   await Promise.all(names.map((name) => capi.deleteClaim(name)));
-  await world.until(async () => (await world.bound({ name: "blue" })).length === 0, "every address to rest");
+  await world.until(async () => (await world.bound({ name: "blue" })).length === 0, "every address to cool down");
   await world.until(async () => (await capi.addresses()).length === 0, "the IPAddresses to go");
   await Promise.all(names.map((name) => capi.claim(name, "machines")));
   expect(await answers(CLAIMS)).toEqual(first);

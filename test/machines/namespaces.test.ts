@@ -44,7 +44,7 @@ test("a namespace with claims can be deleted without a controller, and the next 
   const states = async () => (await world.allocations({ name: "blue" })).map(({ status }) => status.state);
   expect(await states()).toEqual(Array.from({ length: CLAIMS }, () => "Bound"));
   await world.startController({ identity: "one" });
-  await world.until(async () => (await states()).every((state) => state === "Cooling"), "every address to rest");
+  await world.until(async () => (await states()).every((state) => state === "Cooling"), "every address to cool down");
 });
 
 test("the addresses of a namespace that is deleted cool down", async () => {
@@ -52,7 +52,7 @@ test("the addresses of a namespace that is deleted cool down", async () => {
   await world.startController();
   await claimAll();
   await deleteNamespace();
-  await world.until(async () => (await world.bound({ name: "blue" })).length === 0, "every address to rest");
+  await world.until(async () => (await world.bound({ name: "blue" })).length === 0, "every address to cool down");
 });
 
 test("an IPAddress that cannot be recreated in a terminating namespace is no failure of its claim", async () => {

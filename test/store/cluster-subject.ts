@@ -111,7 +111,7 @@ class OtherWriters {
     await this.#delete(claimPath(name));
   }
 
-  /** Claims that are being deleted and that nobody uses go, and what they had rests or is retained. */
+  /** Claims that are being deleted and that nobody uses go, and what they had cools down or is retained. */
   async endClaims({ picture }: KubernetesStore): Promise<void> {
     const all = await this.#list(ALLOCATIONS_PATH);
     for (const claim of await this.#list(namespacedPath(CLAIMS_PATH, "shop"))) {

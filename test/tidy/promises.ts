@@ -81,7 +81,7 @@ const THREATS: Page = {
     ),
     row(
       "does not shorten the cool-down",
-      [ALLOCATIONS, "end a rest by an old date"],
+      [ALLOCATIONS, "end a cool-down by an old date"],
       [OTHERS, "give one to another namespace"],
       [OTHERS, "share one"],
     ),

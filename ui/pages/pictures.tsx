@@ -30,6 +30,7 @@ interface MapProps {
   readonly cells: MapCells;
   readonly label: string;
   readonly labelOf: (index: number) => string;
+  /** Of the row that begins with this cell. */
   readonly rowLabelOf: (index: number) => string;
   readonly changed: ReadonlySet<number>;
   readonly onOpen: (index: number) => void;

@@ -26,7 +26,9 @@ const NAMES_GAP_PX = 8;
 const ROW_NAME_PX = 14;
 const INSTRUCTIONS = "arrow keys move, Enter opens";
 
-/** `<address-map>`. `open`: the cell that was clicked or entered; `point`: that below pointer or cursor, -1: none. */
+/**
+ * `<address-map>`. `open`: index of the cell clicked or entered; `point`: of that below pointer or cursor, -1: none.
+ */
 export class AddressMapElement extends HTMLElement {
   readonly #canvas = document.createElement("canvas");
   readonly #cursorBox = boxOf("cursor");

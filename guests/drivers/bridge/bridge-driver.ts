@@ -206,7 +206,9 @@ async function placeOfLink(link: string): Promise<BridgePlace | null> {
   return { bridge, vlan };
 }
 
-/** Makes a door a port of its bridge, from any state. The bridge knows the listener's MACs, and answers its ARP. */
+/**
+ * Makes a door a port of its bridge, from any state: known by its MACs, not learnt, sent nothing else; ARP answered.
+ */
 async function plugIn(
   place: BridgePlace,
   { outer }: OpenDoor,

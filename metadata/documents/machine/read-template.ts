@@ -2,6 +2,7 @@ import type { ComputedRange, MachineTemplateSpec, TemplateHostInterface, Templat
 import { TemplateProblem } from "./template.ts";
 
 export const MTU_MAX = 65_535;
+/** Longest value that a message repeats. */
 const SHOWN_CHARS_MAX = 80;
 
 /**

@@ -71,6 +71,7 @@ export class Agreement {
   /** When somebody last doubted, ms of the monotonic clock. */
   #doubtedMs = Number.NEGATIVE_INFINITY;
   #settled = false;
+  /** Why the last attempt to settle failed; null: it did not. */
   #problem: string | null = null;
   /** Addresses that could not be put back. */
   readonly #unrestored = new Set<string>();
@@ -154,7 +155,7 @@ export class Agreement {
     this.lostTouch();
   }
 
-  /** Nothing is compared any more; what is over is told until `stop`. */
+  /** Nothing is compared any more; what is over is sent until `stop`. */
   halt(): void {
     for (const task of this.#tasks) void task.stop();
   }
@@ -181,7 +182,9 @@ export class Agreement {
     return judgeHeldUses(attach, { everything, nothingProves }, { unrestored: this.#unrestored, node });
   }
 
-  /** Whether the Node object certainly describes this machine. Throws OtherNode. */
+  /**
+   * Before anything is given back in its name: whether the Node object certainly is this machine's. Throws OtherNode.
+   */
   async identify(): Promise<boolean> {
     const { api, attach, log } = this.#parts;
     const identity = await readNodeIdentity(api, attach.context);

@@ -14,7 +14,7 @@ import { type Released, type ReleaseParts, releaseAddress } from "./release-addr
 import { noteReleased } from "./unproven.ts";
 import { READ_MS_MAX } from "./written-last.ts";
 
-/** Uses judged at once: a draining node frees a hundred addresses a second and leaves room for ADDs. */
+/** Uses judged or compared at once: thousands within seconds, a hundred releases a second, with room for ADDs. */
 export const TOGETHER_MAX = 8;
 /** Pause after a release could not be sent, ms. */
 const RETRY_PAUSE_MS = 1_000;
@@ -122,7 +122,7 @@ export class Over {
   /** What the server refuses for good is logged and kept, and does not hold up the others. */
   async #deliver(row: PendingRow): Promise<void> {
     try {
-      await this.#tell(row);
+      await this.#giveBack(row);
     } catch (error) {
       if (!(error instanceof RefusalError)) throw error;
       this.#postponed = true;
@@ -131,7 +131,7 @@ export class Over {
     }
   }
 
-  async #tell(row: PendingRow): Promise<void> {
+  async #giveBack(row: PendingRow): Promise<void> {
     const { context, directory } = this.#parts;
     const toldMs = this.#toldMs.get(row.id);
     const nowMs = context.clock.monotonicMs();

@@ -23,7 +23,7 @@ const OUTBOX = "outbox";
 const LOOK_AGAIN_MS = 2_000;
 
 export interface CheckNodeParts {
-  /** Releases that are not told yet, of those up to this one. */
+  /** Releases that are pending, of those up to this one. */
   pending(lastId: number): Pending;
   podState(pod: PodIdentity): Promise<PodState>;
   recovering(): readonly string[];

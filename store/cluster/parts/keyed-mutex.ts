@@ -28,7 +28,9 @@ export class KeyedMutex {
     };
   }
 
-  /** Resolves with what lets the next one in; null: its turn did not come by `deadlineMs`, an instant of the clock. */
+  /**
+   * Resolves with what must be called to let the next one in; null: no turn by `deadlineMs`, an instant of the clock.
+   */
   async enter(key: string, deadlineMs: number): Promise<(() => void) | null> {
     const before = this.#last.get(key);
     let end: () => void = () => {};

@@ -182,7 +182,7 @@ export const METADATA_REFUSED: readonly [string, Written, RegExp][] = [
     [
       ["hide an address that it takes from those who list its network", "network", "red"],
       ["hide an address that it takes from its owner", "owner-uid", "2"],
-      ["say by the label that an address rests which it takes", "state", "Cooling"],
+      ["say by the label that an address cools down which it takes", "state", "Cooling"],
     ] as const
   ).map(([name, label, value]): [string, Written, RegExp] => [
     name,

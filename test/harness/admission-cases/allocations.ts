@@ -51,7 +51,7 @@ const allowed: readonly [string, Written][] = [
   ["release what its own pod used", { before: ofPod("a"), after: cooled(ofPod("a"), TIME) }],
   ["release what is being deleted", { before: deleted, after: cooled(deleted, TIME) }],
   [
-    "take over what rests, from another node's pod",
+    "take over what cools down, from another node's pod",
     {
       before: stored(cooled(ofPod("b"), TIME)),
       after: takenOver(
@@ -100,7 +100,7 @@ const allowed: readonly [string, Written][] = [
     { before: imported("a"), after: withAttachment(imported("a"), attachment("a")) },
   ],
   [
-    "take over what rests, of an address that another system recorded, and with an administrator's label",
+    "take over what cools down, of an address that another system recorded, and with an administrator's label",
     {
       before: restingWithLabel,
       after: takenOver(restingWithLabel, ADDRESS, { owner: pod("2"), attachment: attachment("a") }, TIME),
@@ -167,7 +167,7 @@ const refused: readonly [string, Written, RegExp][] = [
     RELEASE,
   ],
   [
-    "end a rest by an old date",
+    "end a cool-down by an old date",
     changed(stored(cooled(ofPod("a"), TIME)), ({ status }) => {
       status.since = "1970-01-01T00:00:00Z";
     }),
@@ -226,7 +226,7 @@ const refused: readonly [string, Written, RegExp][] = [
     }),
     /the finalizer keeps a Bound address/,
   ],
-  ["create one that rests", { after: cooled(ofPod("a"), TIME) }, RELEASE],
+  ["create one that cools down", { after: cooled(ofPod("a"), TIME) }, RELEASE],
   [
     "leave one without a state",
     changed(ofPod("a"), (copy) => {

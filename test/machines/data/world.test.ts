@@ -75,7 +75,7 @@ describe.each([
     expect(bound).toHaveLength(3);
     for (const name of names) await objects.delete("machines", name);
     await objects.untilGone();
-    await world.until(async () => (await held("Bound")).length === 0, "the addresses to rest");
+    await world.until(async () => (await held("Bound")).length === 0, "the addresses to cool down");
     expect((await held("Cooling")).map((one) => one.split(" ")[2])).toEqual(bound.map((one) => one.split(" ")[2]));
     await world.until(
       async () =>

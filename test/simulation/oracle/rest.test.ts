@@ -206,7 +206,7 @@ test("at rest holdfast check on a node may report only what an operator has to f
   expect(await restOf(world)).toBe("nothing");
   world.findings.push({
     invariant: "outbox",
-    message: "3 releases have not been told to the API server yet",
+    message: "3 releases are pending: they have not been sent to the API server yet",
   });
   expect(await restOf(world)).toBe("check-finds");
 });

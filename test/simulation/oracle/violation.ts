@@ -26,7 +26,7 @@ export type OracleKind =
   | "wrong-identity"
   /** An address was taken away, and nobody was told. */
   | "untold-loss"
-  /** An address was given to another owner before it had rested, though there were others. */
+  /** An address was given to another owner before it had cooled down, though there were others. */
   | "given-too-soon"
   /** An address that is retained for a claim's name was given to somebody else. */
   | "retained-given"

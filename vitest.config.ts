@@ -8,8 +8,8 @@ const LAYERS = {
   // Pure code, and the stores over real SQLite. Runs on any system. Where a room has tests of another layer as well,
   // these are in its `unit`.
   fast: [
-    ...["admin", "allocations", "claims", "controller/unit", "conversations", "imports", "ipam", "kube/unit"],
-    ...["metadata", "networks", "platform", "store", "ui"],
+    ...["*/unit", "admin", "allocations", "claims", "conversations", "daemon", "guests", "imports", "ipam", "metadata"],
+    ...["networks", "platform", "store", "ui"],
   ],
   // Daemons, controllers and metadata servers in the test's process, over an API server in memory, in virtual time
   // but where a process or a library has timers of its own.

@@ -2,10 +2,10 @@ import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { generationPathOf, IdentityGeneration } from "../../identity/generation.ts";
-import { IdentityCache } from "../../identity/identity-cache.ts";
-import { ManualClock } from "../harness/manual-clock.ts";
-import { identity } from "../metadata-server/fake-identity.ts";
+import { generationPathOf, IdentityGeneration } from "../../../identity/generation.ts";
+import { IdentityCache } from "../../../identity/identity-cache.ts";
+import { ManualClock } from "../../harness/manual-clock.ts";
+import { identity } from "../../metadata-server/fake-identity.ts";
 
 let directory: string;
 let socket: string;

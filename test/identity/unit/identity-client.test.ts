@@ -4,9 +4,9 @@ import { createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { IdentityClient } from "../../identity/client.ts";
-import { systemClock } from "../../platform/time.ts";
-import { identity } from "../metadata-server/fake-identity.ts";
+import { IdentityClient } from "../../../identity/client.ts";
+import { systemClock } from "../../../platform/time.ts";
+import { identity } from "../../metadata-server/fake-identity.ts";
 
 const SUBJECT = { kind: "address", network: "blue", address: "10.10.0.5" } as const;
 const BODY = JSON.stringify({ network: "blue", identity: identity() });

@@ -1,13 +1,13 @@
 /** Requests that came before the daemon is ready: what comes is waited for, what does not come is refused at once. */
 import { expect, test } from "vitest";
-import { AddWaiters } from "../../claims/add-waiters.ts";
-import { ReadyGate } from "../../cni/ready-gate.ts";
-import { RefusalError } from "../../ipam/refusals.ts";
-import { sleep } from "../../platform/time.ts";
-import { StorageAway } from "../../store/allocations.ts";
-import type { StoreStatus } from "../../store/node-store.ts";
-import { Readiness, type Unready, whyAway } from "../../store/readiness.ts";
-import { VirtualTime } from "../harness/virtual-time.ts";
+import { AddWaiters } from "../../../claims/add-waiters.ts";
+import { ReadyGate } from "../../../cni/ready-gate.ts";
+import { RefusalError } from "../../../ipam/refusals.ts";
+import { sleep } from "../../../platform/time.ts";
+import { StorageAway } from "../../../store/allocations.ts";
+import type { StoreStatus } from "../../../store/node-store.ts";
+import { Readiness, type Unready, whyAway } from "../../../store/readiness.ts";
+import { VirtualTime } from "../../harness/virtual-time.ts";
 
 const DEADLINE_MS = 9_000;
 const WAITING_MAX = 1_000;

@@ -1,14 +1,14 @@
 /** One instant bounds an ADD, however many things it waits for one after the other. */
 import { expect, test } from "vitest";
-import { AddWaiters } from "../../claims/add-waiters.ts";
-import { attachWithClaim } from "../../cni/add-parts.ts";
-import type { CniContext } from "../../cni/context.ts";
-import { refuse } from "../../ipam/refusals.ts";
-import { ALLOCATIONS_PATH } from "../../kube/objects.ts";
-import { sleep } from "../../platform/time.ts";
-import { VirtualTime } from "../harness/virtual-time.ts";
-import { StoreNode } from "./store-node.ts";
-import { want } from "./subjects.ts";
+import { AddWaiters } from "../../../claims/add-waiters.ts";
+import { attachWithClaim } from "../../../cni/add-parts.ts";
+import type { CniContext } from "../../../cni/context.ts";
+import { refuse } from "../../../ipam/refusals.ts";
+import { ALLOCATIONS_PATH } from "../../../kube/objects.ts";
+import { sleep } from "../../../platform/time.ts";
+import { VirtualTime } from "../../harness/virtual-time.ts";
+import { StoreNode } from "../../store/store-node.ts";
+import { want } from "../../store/subjects.ts";
 
 test("an ADD that waits behind another one of its owner is answered at its own deadline", async () => {
   const node = new StoreNode();

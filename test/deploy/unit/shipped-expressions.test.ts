@@ -1,8 +1,8 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { expressionCount, expressionProblems } from "../harness/cel-expressions.ts";
-import { readManifests } from "../harness/kube-manifests.ts";
+import { expressionCount, expressionProblems } from "../../harness/cel-expressions.ts";
+import { readManifests } from "../../harness/kube-manifests.ts";
 
 const DEPLOY = join(import.meta.dirname, "../../deploy");
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { cooled } from "../../allocations/allocation-object.ts";
-import { review, shippedPolicies } from "../harness/admission.ts";
-import { ALLOCATION_CASES } from "../harness/admission-cases/allocations.ts";
-import { type AdmissionCase, DAEMON, ofClaim, requestOf, TIME } from "../harness/admission-cases/objects.ts";
-import { CLAIM_CASES, CLAIM_NETWORK_CASES, NETWORK_CASES } from "../harness/admission-cases/others.ts";
+import { cooled } from "../../../allocations/allocation-object.ts";
+import { review, shippedPolicies } from "../../harness/admission.ts";
+import { ALLOCATION_CASES } from "../../harness/admission-cases/allocations.ts";
+import { type AdmissionCase, DAEMON, ofClaim, requestOf, TIME } from "../../harness/admission-cases/objects.ts";
+import { CLAIM_CASES, CLAIM_NETWORK_CASES, NETWORK_CASES } from "../../harness/admission-cases/others.ts";
 
 const TABLES = [
   ["an IPAllocation", "holdfast-node-allocations", ALLOCATION_CASES],

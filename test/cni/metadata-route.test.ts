@@ -5,7 +5,7 @@ import { addressesOf, errorOf, expectDone, network, processTest, restart, test, 
 
 /*
  * The route in the answer of an ADD, on link: the node answers for 169.254.169.254 at the guest's own port.
- * metadata/guest-route.test.ts has every case.
+ * guests/guest-route.test.ts has every case.
  */
 
 const ROUTE = { dst: "169.254.169.254/32" };

@@ -107,7 +107,7 @@ const THREATS: Page = {
     ),
     row(
       "The policies hold every service account of the name",
-      ["store/admission-policies.test.ts", "the policies hold the daemons of every namespace"],
+      ["deploy/unit/admission-policies.test.ts", "the policies hold the daemons of every namespace"],
       ["admin/check-policies.test.ts", "names a policy %s"],
       ["cluster/viewer.test.ts", "holdfast %s is refused nothing"],
     ),
@@ -118,7 +118,7 @@ const THREATS: Page = {
     ),
     row(
       "Administrators and the controller are not concerned",
-      ["store/admission-policies.test.ts", "the policies do not restrict the controller and administrators"],
+      ["deploy/unit/admission-policies.test.ts", "the policies do not restrict the controller and administrators"],
       ["kube/admission.test.ts", "a refusal by admission is reported with its message"],
     ),
     row(
@@ -211,7 +211,7 @@ const METADATA_THREATS: Page = {
     ),
     row(
       "An address D belongs to one attachment",
-      ["metadata/port-memory.test.ts", "addresses are counted up and never used again, also after a restart"],
+      ["guests/port-memory.test.ts", "addresses are counted up and never used again, also after a restart"],
       ["metadata-net/port-identity.test.ts", "a recreated link is not served until its guest is admitted again"],
     ),
     row(

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { expressionCount, expressionProblems } from "../../harness/cel-expressions.ts";
 import { readManifests } from "../../harness/kube-manifests.ts";
 
-const DEPLOY = join(import.meta.dirname, "../../deploy");
+const DEPLOY = join(import.meta.dirname, "../../../deploy");
 
 const SHIPPED = readdirSync(DEPLOY, { recursive: true, encoding: "utf8" })
   .filter((file) => file.endsWith(".yaml") && !file.endsWith("-patch.yaml"))

@@ -47,6 +47,6 @@ export const CONTACT: Mutants = {
     find: "    if (now !== null && now === this.#generation) return true;",
     replace: "    if (now !== null && this.#generation !== null) return true;",
     why: "a guest is told who had its address a moment ago",
-    elsewhere: "test/metadata/remembered-identities.test.ts: no seed has shown it yet",
+    elsewhere: "test/identity/unit/remembered-identities.test.ts: no seed has shown it yet",
   },
 };

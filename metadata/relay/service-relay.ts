@@ -221,14 +221,16 @@ export class ServiceRelay {
   }
 }
 
-/** Both ways, until either side is gone. */
+/** Both ways, until either side is gone; what one has sent to its end before it went still arrives at the other. */
 function join(guest: Socket, backend: Socket): void {
   for (const [one, other] of [
     [guest, backend],
     [backend, guest],
   ] as const) {
     one.setTimeout(silentMs, () => one.destroy());
-    one.once("close", () => other.destroy());
+    one.once("close", () => {
+      if (!(one.readableEnded && one.writableFinished)) other.destroy();
+    });
     one.pipe(other);
   }
   if (guest.destroyed) backend.destroy();

@@ -12,7 +12,7 @@ const LINES_MAX: Readonly<Record<string, number>> = {
   daemon: 1795,
   admin: 4233,
   cni: 848,
-  metadata: 7348,
+  metadata: 7350,
   guests: 8226,
   identity: 2263,
   imports: 949,

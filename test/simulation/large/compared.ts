@@ -2,6 +2,8 @@ import type { Simulated } from "../simulate.ts";
 
 /** Chance alone makes the sums of two worlds differ by this much: what is refused, lost or late is asked for again. */
 const GROWTH_MAX = 1.3;
+/** Both worlds have the same of them: how often their list is begun again while a server starts is chance alone. */
+const DEFINITIONS = "network-attachment-definitions";
 /** Sums of fewer requests say nothing. */
 const REQUESTS_MIN = 100;
 
@@ -29,8 +31,8 @@ export function growthOf(few: Simulated, many: Simulated): string[] {
 /** Of all nodes together, by phase. */
 function sumsOf({ result }: Simulated): Map<string, Sum> {
   const sums = new Map<string, Sum>();
-  for (const { client, phase, requests, bytes } of result?.charges ?? []) {
-    if (!client.startsWith("node-")) continue;
+  for (const { client, phase, what, requests, bytes } of result?.charges ?? []) {
+    if (!client.startsWith("node-") || what.resource === DEFINITIONS) continue;
     const sum = sums.get(phase) ?? { requests: 0, bytes: 0 };
     sums.set(phase, { requests: sum.requests + requests, bytes: sum.bytes + bytes });
   }

@@ -54,6 +54,7 @@ interface Answers {
     readonly "/v1/release-moved": ReleasedCluster;
     readonly "/v1/import": ImportReport;
     readonly "/v1/apply": Results;
+    /** Changes nothing. */
     readonly "/v1/diff": { readonly results: readonly ObjectDiff[] };
     readonly "/v1/delete": Results;
     /** `bytes`: the size of the file. */

@@ -22,6 +22,7 @@ const OPTIONS = [
 ] as const;
 
 export interface BalancerPlan {
+  /** One transaction. */
   readonly operations: readonly OvsdbOperation[];
   readonly written: ReadonlySet<string>;
   /** Networks whose balancers they delete. */

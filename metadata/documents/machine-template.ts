@@ -46,7 +46,7 @@ export type RenderedValues =
 /** A Secret holds no more, and neither does an object in etcd. */
 const DOCUMENT_BYTES_MAX = 1 << 20;
 
-/** `spec` of a Metal3DataTemplate; unknown fields are left out. `problem` names the field and what is expected. */
+/** `spec` of a Metal3DataTemplate; unknown fields are left out. `problem`: nothing may be rendered then. */
 export function readMachineTemplate(spec: unknown): MachineTemplateSpec | { readonly problem: string } {
   try {
     return readTemplate(spec);

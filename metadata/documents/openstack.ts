@@ -14,7 +14,7 @@ interface OpenStackOptions {
   readonly seed: (() => Buffer) | null;
 }
 
-/** GET below `/openstack`, after which `segments` come. A file of a later version is not in an earlier one. */
+/** GET below `/openstack`: no segment lists versions, one a version's files. No version has files of a later one. */
 export function openStackAnswer(segments: readonly string[], instance: Instance, options: OpenStackOptions): Answer {
   const [versionText, name, ...rest] = segments;
   if (versionText === undefined) return listAnswer([...OPENSTACK_VERSIONS, "latest"]);

@@ -73,6 +73,7 @@ export class KubeServiceBackends {
     this.#pods = new EndpointPods(options.api, options.node);
   }
 
+  /** Does not wait for the API. */
   start(): void {
     this.#references.start();
     this.#idleTimer = interval(this.#options.api.clock, IDLE_LOOK_MS, () => this.#stopIdle()).unref();

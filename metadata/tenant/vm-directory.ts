@@ -53,6 +53,7 @@ export class VmDirectory {
     this.#readVms = new CachedReads(api, firstReadMsMax);
   }
 
+  /** Does not wait for the API. */
   start(): void {
     this.#vmis.start();
   }

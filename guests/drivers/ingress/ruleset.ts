@@ -39,6 +39,7 @@ export interface RulesetParts {
   readonly serviceMac: string;
   readonly secretMac: string;
   readonly doorMac: string;
+  /** Whether the kernel has the egress hook (5.16). */
   readonly egress: boolean;
 }
 

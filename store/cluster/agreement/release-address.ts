@@ -107,7 +107,7 @@ function has(one: AttachmentRow, address: Address): boolean {
   return addressesOf(one).some((its) => sameAddress(its.address, address));
 }
 
-/** A row at rest, whose ADD had no answer, keeps nothing: the next ADD takes back what cools down. */
+/** A row is there before its ADD writes; one at rest, unanswered, keeps nothing: the next ADD takes back what cools. */
 function isBeingAdded(ledger: Ledger, row: PendingRow, underWay: ReadonlySet<string>): boolean {
   const adds = takingOf(ledger, useOwnerOf(row), row.network_id);
   return adds.some((add) => isUnderWay(ledger, add, underWay));

@@ -261,9 +261,9 @@ test("a bound stands in one place", () => {
   const OWN =
     /^(AGAIN|AWAY|CONNECT|DEADLINE|LOOK|LOOK_AGAIN|LOOK_INTERVAL|READ|RETRY|SECOND|SETTLE|STOP_GRACE|SYNC|USED_AGAIN|ANSWER)_MS(_MAX)?$|^(ATTEMPTS|NAMED|NETWORKS|PROBLEMS|REMEMBERED|SHOWN)_MAX$|AT_ONCE$/;
   const declared = product.flatMap((file) =>
-    [...read(file).matchAll(/^(?:export )?const ([A-Z][A-Z0-9_]+)(?:: number)? = ([\d_ *<+-]+);/gm)].map(
-      ([, name = "", value = ""]) => ({ file, bound: `${name} = ${boundOf(value)}`, isOwn: OWN.test(name) }),
-    ),
+    [
+      ...read(file).matchAll(/^(?:export )?const ([A-Z][A-Z0-9_]+)(?:: number)? = ([\d_]+(?: (?:<<|\*) [\d_]+)*);/gm),
+    ].map(([, name = "", value = ""]) => ({ file, bound: `${name} = ${boundOf(value)}`, isOwn: OWN.test(name) })),
   );
   expect(declared.length).toBeGreaterThan(500);
   const places = new Map<string, string[]>();
@@ -411,18 +411,11 @@ function changingIn(code: string): string[] {
 
 /** Of `64 << 10`, `60 * 1_000` and the like. */
 function boundOf(text: string): number {
-  const [first = "", operator, second] = text.replaceAll("_", "").split(" ");
-  const [a, b] = [Number(first), Number(second)];
-  if (operator === undefined) return a;
-  return operator === "<<"
-    ? a * 2 ** b
-    : operator === "*"
-      ? a * b
-      : operator === "**"
-        ? a ** b
-        : operator === "+"
-          ? a + b
-          : a - b;
+  const [first, ...factors] = text.replaceAll("_", "").split(/ (?=<<|\*)/);
+  return factors.reduce((product, factor) => {
+    const [operator, number] = factor.split(" ");
+    return product * (operator === "<<" ? 2 ** Number(number) : Number(number));
+  }, Number(first));
 }
 
 function withoutComments(text: string): string {

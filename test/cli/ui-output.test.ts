@@ -65,6 +65,11 @@ test("on a machine without IPv6 it listens where it can", async (context) => {
     () => /^http:\S+#t=[\w-]{32}\n$/.test(written()),
     () => `the URL; ${said()}`,
   );
+  // Its stderr is another pipe, which may be read later.
+  await until(
+    () => said() !== "",
+    () => "what it says",
+  );
   // No address of IPv6 was listed.
   expect(said()).toMatch(/^shows /);
   child.kill("SIGTERM");

@@ -1,4 +1,4 @@
-import { existsSync, rmSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished } from "vitest";
 import { runShim, type ServedDaemon, TestDaemon } from "../harness/daemon.ts";
@@ -12,7 +12,7 @@ import {
   wantedNow,
   withMetadata,
 } from "../harness/port-client.ts";
-import { pause } from "../harness/wait.ts";
+import { pause, untilListening } from "../harness/wait.ts";
 import {
   addressesOf,
   expectDone,
@@ -387,7 +387,7 @@ describe("the request of metadata-net", () => {
     rmSync(join(daemon.state, "holdfast.db"));
     const lost = await TestDaemon.start({ directory: daemon.directory, wait: false });
     onTestFinished(() => lost.end().then(() => {}));
-    await until(() => existsSync(daemon.socket), "the daemon to listen");
+    await untilListening(daemon.socket);
     const answer = await poll(daemon, { ...REPORT, waitMs: 300 });
     expect([answer.status, answer.json().code]).toEqual([503, "NOT_READY"]);
     expect((await daemon.post("/v1/rebuild", { empty: true })).status).toBe(200);

@@ -1,3 +1,4 @@
+import { connect } from "node:net";
 import { type Clock, sleep, systemClock } from "../../platform/time.ts";
 
 /**
@@ -82,4 +83,20 @@ export function untilSaid(log: () => string, text: string): Promise<void> {
     () => log().includes(text),
     () => `"${text}" in\n${log()}`,
   );
+}
+
+/** For somebody to listen on a unix socket, of whom nobody hears it: the file is there before anybody may connect. */
+export function untilListening(path: string): Promise<void> {
+  return until(() => isListening(path), `somebody to listen on ${path}`);
+}
+
+function isListening(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path);
+    socket.once("error", () => resolve(false));
+    socket.once("connect", () => {
+      socket.destroy();
+      resolve(true);
+    });
+  });
 }

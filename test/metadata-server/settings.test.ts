@@ -9,7 +9,7 @@ import { findGid } from "../../platform/groups.ts";
 import { cleanEnv, HOLDFAST, newDirectory, run } from "../harness/daemon.ts";
 import { ask, listening } from "../harness/metadata/server.ts";
 import { ProductProcess } from "../harness/product-process.ts";
-import { until } from "../harness/wait.ts";
+import { until, untilSaid } from "../harness/wait.ts";
 import { identity, UUID } from "./fake-identity.ts";
 import { MetadataServer } from "./metadata-server.ts";
 
@@ -115,6 +115,7 @@ describe("the socket", () => {
         "-c",
         `import os, socket, subprocess, sys
 s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(64); os.dup2(s.fileno(), 3)
+print("listening", flush=True)
 for line in sys.stdin:
     p = subprocess.Popen(["sh", "-c", 'LISTEN_PID=$$ LISTEN_FDS=1 exec "$0" "$@"'] + sys.argv[2:], pass_fds=[3])
     print(p.pid, flush=True); p.wait(); print("ended", flush=True)`,
@@ -134,20 +135,23 @@ for line in sys.stdin:
       { env: cleanEnv(), stdio: ["pipe", "pipe", "inherit"] },
     );
     let said = "";
+    const servers = () => [...said.matchAll(/^(\d+)\n/gm)].map(([, pid]) => Number(pid));
     keeper.stdout.on("data", (chunk) => {
       said += chunk;
     });
-    const early = until(() => statSync(socket, { throwIfNoEntry: false }) !== undefined, "the socket").then(() =>
-      ask({ socketPath: socket }, "/openstack/latest/meta_data.json"),
-    );
+    // The file is there before connections are accepted.
+    await untilSaid(() => said, "listening\n");
+    const early = ask({ socketPath: socket }, "/openstack/latest/meta_data.json");
     keeper.stdin.write("run\n");
     expect((await early).json().uuid).toBe(UUID);
-    process.kill(Number(said.trim()), "SIGKILL");
-    await until(() => said.includes("ended"), "the end of the first");
+    await until(() => servers().length === 1, "the first");
+    process.kill(servers()[0] as number, "SIGKILL");
+    await untilSaid(() => said, "ended\n");
     const waiting = ask({ socketPath: socket }, "/openstack/latest/meta_data.json");
     keeper.stdin.write("run\n");
     expect((await waiting).json().uuid).toBe(UUID);
-    process.kill(Number(said.trim().split("\n").at(-1)), "SIGTERM");
+    await until(() => servers().length === 2, "the second");
+    process.kill(servers()[1] as number, "SIGTERM");
     keeper.stdin.end();
     await once(keeper, "exit");
     expect(statSync(socket).isSocket()).toBe(true);

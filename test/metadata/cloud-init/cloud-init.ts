@@ -60,8 +60,8 @@ export interface Found {
 
 /** Longer than cloud-init looks for a source that does not answer. */
 const BOOT_SECONDS_MAX = 240;
-/** Longer than cloud-init's own retries take, so that a failure is told with its output. */
-const RUN_MS_MAX = 60_000;
+/** Just less than a test may take, so that a program that hangs is told with its output. */
+const RUN_MS_MAX = 110_000;
 /** More than thousands of documents that are read at once. */
 const OUTPUT_BYTES_MAX = 1 << 26;
 
@@ -89,7 +89,8 @@ export function drive<T = Found>(what: string, at: readonly string[], guest: Dri
       words,
       { env: newer ? newerEnv : env, timeout: RUN_MS_MAX, maxBuffer: OUTPUT_BYTES_MAX },
       (error, stdout, stderr) => {
-        if (error) reject(new Error(`drive.py ${what}: ${error.message}\n${stderr}`));
+        const late = error?.killed ? ` was not done within ${RUN_MS_MAX} ms` : "";
+        if (error) reject(new Error(`drive.py ${what}${late}: ${error.message}\n${stderr}`));
         else resolve(JSON.parse(stdout) as T);
       },
     );

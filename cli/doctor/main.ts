@@ -2,22 +2,25 @@
  * cli/doctor/: `holdfast doctor` on a node
  *
  *   main             the entry of the bundle; the order of what is examined; a node, or what a pod sees of it; kernel
- *                    settings, the clock, and what guests' metadata needs
+ *                    settings, the clock, what guests' metadata needs, the runtime's own configuration files, and the
+ *                    plugin binary
  *   daemon           socket, version, unit, state directory
- *   plugin-directories   where container runtimes look for plugins, by distribution; plugin: what is there
- *   network-files    the runtime's own configuration files
+ *   plugin-directories   where container runtimes look for plugins, by distribution
  *   run              programs of the system
  */
 
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Diagnosis } from "../../admin/admin-api.ts";
 import { part } from "../../admin/diagnosis.ts";
 import type { NodeAbilities } from "../../guests/probe.ts";
+import { parseConfiguration } from "../../ipam/definition/definition-keys.ts";
+import type { Configuration } from "../../ipam/definition/read-keys.ts";
+import { readBounded, SMALL_FILE_BYTES_MAX } from "../../platform/files.ts";
+import { VERSION } from "../../version.ts";
 import { type DaemonAnswer, examineDaemon, examineStateDirectory, examineUnit } from "./daemon.ts";
-import { examineNetworkFiles } from "./network-files.ts";
-import { examinePluginOfImage, examinePlugins } from "./plugin.ts";
-import { AS_ROOT, ON_THE_NODE, run } from "./run.ts";
+import { type PluginDirectory, pluginDirectories } from "./plugin-directories.ts";
+import { AS_ROOT, isExecutable, ON_THE_NODE, run } from "./run.ts";
 
 export interface NodeDoctorOptions {
   /** The directory that counts as `/`. */
@@ -132,5 +135,154 @@ async function examineMetadata(root: string, probe: () => Promise<NodeAbilities>
     );
   } catch (error) {
     return unknown((error as Error).message, AS_ROOT);
+  }
+}
+
+const DIRECTORIES = [
+  "/etc/cni/net.d",
+  "/var/lib/rancher/k3s/agent/etc/cni/net.d",
+  "/var/snap/microk8s/current/args/cni-network",
+  "/etc/kubernetes/cni/net.d",
+];
+const PLUGIN = "holdfast-ipam";
+
+interface NetworkFile {
+  readonly path: string;
+  readonly text: string;
+}
+
+/** Each file that names our plugin: whether it can be read, and the plugins it names exist. */
+function examineNetworkFiles(root: string): Diagnosis[] {
+  const directories = pluginDirectories(root).map(({ path }) => join(root, path));
+  return filesIn(root)
+    .filter(({ text }) => text.includes(PLUGIN))
+    .flatMap((file) => examineFile(file, directories));
+}
+
+function examineFile({ path, text }: NetworkFile, directories: readonly string[]): Diagnosis[] {
+  const { ok, failed } = part("network file");
+  let config: Configuration;
+  try {
+    config = parseConfiguration(text);
+  } catch (error) {
+    const found = `${path} is not a network configuration: ${(error as Error).message}`;
+    return failed(found, "correct the file; runtimes skip it or refuse to start");
+  }
+  const plugins: readonly { type?: unknown; ipam?: { type?: unknown } }[] = Array.isArray(config.plugins)
+    ? config.plugins
+    : [config];
+  const named = plugins.flatMap((one) => [one?.type, one?.ipam?.type]);
+  const missing = named.find(
+    (type) => typeof type === "string" && !directories.some((directory) => isExecutable(join(directory, type))),
+  );
+  if (missing !== undefined)
+    return failed(
+      `${path} names the plugin ${missing}, which is in none of ${directories.join(", ")}`,
+      `install it there (containernetworking-plugins has bridge, macvlan, ipvlan and others), or correct the file`,
+    );
+  return ok(`${path} defines network ${config.name}`);
+}
+
+function filesIn(root: string): NetworkFile[] {
+  return DIRECTORIES.flatMap((directory) =>
+    entriesOf(join(root, directory))
+      .filter((name) => /\.(conf|conflist|json)$/.test(name))
+      .map((name) => ({ path: join(directory, name), text: textOf(join(root, directory, name)) })),
+  );
+}
+
+function entriesOf(directory: string): string[] {
+  try {
+    return readdirSync(directory).sort();
+  } catch {
+    return [];
+  }
+}
+
+function textOf(file: string): string {
+  try {
+    return readBounded(file, SMALL_FILE_BYTES_MAX).toString("utf8");
+  } catch {
+    return "";
+  }
+}
+
+/** In the image, for its init container. */
+const PLUGIN_OF_IMAGE = "usr/local/lib/holdfast/bin/holdfast-ipam";
+const START = "systemctl start holdfast";
+const DAEMON_SET = "see kubectl describe of its pod";
+
+/** Asks for nothing and records nothing: 192.0.2.0/24 is for documentation. */
+const STATUS_CONFIG = JSON.stringify({
+  cniVersion: "1.1.0",
+  name: "holdfast-doctor",
+  type: "bridge",
+  ipam: { type: PLUGIN, subnets: "192.0.2.0/24" },
+});
+
+async function examinePlugins(root: string): Promise<Diagnosis[]> {
+  const directories = pluginDirectories(root);
+  const there = directories.filter(({ path }) => existsSync(join(root, path, PLUGIN)));
+  const found: Diagnosis[] = [];
+  for (const directory of directories) found.push(...(await examineDirectory(root, directory, there.length > 0)));
+  const [usable] = there.filter(({ path }) => isExecutable(join(root, path, PLUGIN)));
+  if (usable !== undefined) found.push(...(await examineWay(join(root, usable.path, PLUGIN), START)));
+  return found;
+}
+
+/** The init container has installed the image's own plugin binary, which can ask this daemon as well. */
+async function examinePluginOfImage(root: string): Promise<Diagnosis[]> {
+  const installed = part("plugin binary").unknown(
+    "is on the node, where a pod cannot see it; the init container installed it when this pod started",
+    `${ON_THE_NODE}; holdfast --kubeconfig FILE doctor compares its directory with the distribution's`,
+  );
+  const own = join(root, PLUGIN_OF_IMAGE);
+  return isExecutable(own) ? [...installed, ...(await examineWay(own, DAEMON_SET))] : installed;
+}
+
+async function examineDirectory(
+  root: string,
+  { path, of }: PluginDirectory,
+  isElsewhere: boolean,
+): Promise<Diagnosis[]> {
+  const { ok, warning, failed } = part("plugin binary");
+  const file = join(path, PLUGIN);
+  if (!existsSync(join(root, file)))
+    // Of several directories one is that of the runtime in use, and it need not be this one.
+    return (isElsewhere ? warning : failed)(
+      `${file} does not exist (${of})`,
+      `install it there: make install CNI_BIN=${path}; in a cluster set the hostPath of the volume plugins of the DaemonSet holdfast-node`,
+    );
+  if (!isExecutable(join(root, file))) return failed(`${file} cannot be executed`, `chmod 0755 ${file}`);
+  const { code, stdout, stderr } = await run(join(root, file), ["--version"]);
+  const version = stdout.trim().replace(`${PLUGIN} `, "");
+  if (code !== 0) return failed(`${file} does not run: ${stderr.trim()}`, "install Holdfast again");
+  if (version !== VERSION)
+    return warning(
+      `${file} is of version ${version}, and this command of version ${VERSION}`,
+      "install the same version of both",
+    );
+  return ok(`${file}, version ${version} (${of})`);
+}
+
+/** As a container runtime would ask before an ADD. `start`: how the daemon is started. */
+async function examineWay(plugin: string, start: string): Promise<Diagnosis[]> {
+  const { ok, failed, unknown } = part("plugin to daemon");
+  const env = { CNI_COMMAND: "STATUS", CNI_PATH: dirname(plugin) };
+  const { code, stdout, stderr } = await run(plugin, [], { env, input: STATUS_CONFIG });
+  if (code === 0) return ok("STATUS is answered: an ADD would be served");
+  const { msg = stderr.trim(), details = "" } = readError(stdout);
+  if (process.getuid?.() !== 0) return unknown("only root may use the main socket", AS_ROOT);
+  return failed(
+    `${msg}${details === "" ? "" : `: ${details}`}`,
+    `start the daemon (${start}); socket in /etc/holdfast/shim.conf and in /etc/holdfast/daemon.yaml must be the same path`,
+  );
+}
+
+function readError(text: string): { msg?: string; details?: string } {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {};
   }
 }

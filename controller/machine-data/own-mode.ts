@@ -2,7 +2,7 @@
  * controller/machine-data/: Metal3's machine data where CAPM3 is not (--machine-data=own)
  *
  *   own-mode                     what runs, and whether it may write; kind-owner: whether CAPM3 owns the kinds
- *   data-world, data-caches      what the API server shows; work-queue: what is to be looked at
+ *   data-world                   what the API server shows; work-queue: what is to be looked at
  *   machine-status, host-references   a Metal3Machine: its claim, its status, its host
  *   vm-claims, vm-caches         a VM whose annotation names a template: its claim
  *   claim-indexing, template-indexes  a Metal3DataClaim: its index

@@ -3,7 +3,7 @@ import type { IdentityView, IdentityVm } from "../../identity/wire.ts";
 import type { EventWriter } from "../../kube/events.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
-import { objectPath } from "../../kube/objects.ts";
+import { NODES_PATH, objectPath } from "../../kube/objects.ts";
 import { Reflector, type ReflectorTimings } from "../../kube/reflector.ts";
 import {
   ANNOTATIONS,
@@ -12,6 +12,7 @@ import {
   referencesIn,
   TENANT_ID_ANNOTATION,
 } from "../../kube/views/content-annotations.ts";
+import { objectAt, readTexts } from "../../kube/views/object-metadata.ts";
 import {
   NAMESPACES_PATH,
   type NamespaceView,
@@ -23,11 +24,11 @@ import type { Log } from "../../platform/log.ts";
 import { timeoutSignal } from "../../platform/time.ts";
 import { RecentKeys } from "../../platform/warn-once.ts";
 import type { VmDocuments } from "../documents/vm-template.ts";
+import { CachedReads } from "./cached-reads.ts";
 import { readContent, type TenantObjects } from "./content.ts";
 import { DataReader } from "./data-objects.ts";
 import { keepGuestPassword } from "./guest-passwords.ts";
 import { NamedObjects, type ObjectReference, type Place } from "./named-objects.ts";
-import { NodeZones } from "./node-zones.ts";
 import type { Backend, TenantSource, TenantView } from "./tenant-source.ts";
 import { VmDirectory, type VmObjects } from "./vm-directory.ts";
 import { describeUnconfigured, linksOf } from "./vm-links.ts";
@@ -283,4 +284,37 @@ function storedPassword(objects: TenantObjects, key: string | null): TenantView[
   const kept = objects.find("ConfigMap", PASSWORDS_CONFIG_MAP);
   if (key === null || kept === undefined || kept === "forbidden") return null;
   return { stored: kept.data.get(key) ?? null };
+}
+
+const ZONE_LABEL = "topology.kubernetes.io/zone";
+/** A node's zone is believed for so long, ms. */
+const ZONE_BELIEVED_MS = 10 * 60_000;
+/** What could not be read is asked for again after this, ms. */
+const ZONE_FAILED_MS = 60_000;
+/** A guest waits so long, ms, for its zone: it is served without one as well. */
+const ZONE_DEADLINE_MS = 1_000;
+
+/** Zones of nodes, by their label: those of this node, and of the others between which VMs move. */
+class NodeZones {
+  readonly #objects: ObjectClient;
+  readonly #zones: CachedReads<string | null | undefined>;
+
+  constructor(api: KubeApi) {
+    this.#objects = new ObjectClient(api);
+    this.#zones = new CachedReads(api, ZONE_DEADLINE_MS);
+  }
+
+  /** null: it has none, or it cannot be read. */
+  async zoneOf(node: string): Promise<string | null> {
+    const read = (believedMs: number) =>
+      this.#zones.read(node, (deadlineMs) => this.#read(node, deadlineMs), believedMs);
+    const zone = await read(ZONE_BELIEVED_MS);
+    return (zone === undefined ? await read(ZONE_FAILED_MS) : zone) ?? null;
+  }
+
+  async #read(node: string, deadlineMs: number): Promise<string | null | undefined> {
+    const read = await this.#objects.tryGet(objectPath(NODES_PATH, node), deadlineMs);
+    const isNode = read.kind === "present" && Object.keys(objectAt(read.object, "metadata", "Node")).length > 0;
+    return isNode ? readTexts(read.object, "labels").get(ZONE_LABEL) || null : undefined;
+  }
 }

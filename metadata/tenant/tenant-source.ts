@@ -5,7 +5,7 @@
  *   content              annotations and the objects they name; named-objects, cached-reads: which are read by name;
  *                        node-content: which the daemon of a node without Kubernetes keeps
  *   vm-templates, data-objects   the documents of a VM whose annotation names a template
- *   vm-directory         the VM: this node's are watched; vm-links, instance-of, node-zones
+ *   vm-directory         the VM: this node's are watched; vm-links, instance-of
  *   services-*           the Service that answers instead of Holdfast
  *   passwords, guest-passwords
  */

@@ -1,12 +1,12 @@
 import { useEffect, useRef } from "preact/hooks";
+import type { CheckReport } from "../../admin/admin-api.ts";
 import { AddressPage } from "./address.tsx";
-import { isConnected } from "./ask.ts";
-import { FindingsPage } from "./findings.tsx";
+import { isConnected, useAnswer } from "./ask.ts";
 import type { Ledger } from "./ledger.ts";
 import { NetworkPage } from "./network.tsx";
 import { NetworksPage } from "./networks.tsx";
 import { NodePage, NodesPage } from "./nodes.tsx";
-import { now, Title } from "./parts.tsx";
+import { CopyButton, Failed, now, Title } from "./parts.tsx";
 import { go, linkTo, place } from "./place.ts";
 import { SearchPage } from "./search.tsx";
 import { signal, useSignals } from "./signal.ts";
@@ -209,4 +209,50 @@ export function applyTheme(next: Theme = theme.value): void {
     localStorage.setItem(KEY, next);
     document.documentElement.dataset.theme = next;
   }
+}
+
+/** `check` reads everything, and watches what may pass: it is not asked more often than so, ms. */
+const CHECK_MS = 120_000;
+
+function FindingsPage({ ledger }: { ledger: Ledger }) {
+  const turn = Math.floor(now.value / CHECK_MS);
+  const answer = useAnswer<CheckReport>("/v1/check", `${turn} ${ledger.problem.value === null}`).value;
+  return (
+    <>
+      <Title>Findings</Title>
+      {answer.kind === "asking" && <p class="progress">Checking …</p>}
+      {answer.kind === "failed" && <Failed problem={answer.problem} />}
+      {answer.kind === "answered" && <Report report={answer.body} />}
+    </>
+  );
+}
+
+function Report({ report: { findings, notes = [], counted } }: { report: CheckReport }) {
+  return (
+    <>
+      {findings.length === 0 && <p class="well">Nothing is wrong. {counted !== undefined && countedText(counted)}</p>}
+      <ul class="findings">
+        {findings.map(({ invariant, message, hint }) => (
+          <li key={`${invariant} ${message}`}>
+            <strong>{invariant}</strong> {message}
+            {hint !== "" && (
+              <span class="hint">
+                {hint} <CopyButton text={() => hint} label="Copy" />
+              </span>
+            )}
+          </li>
+        ))}
+      </ul>
+      {notes.length > 0 && <h2>Notes</h2>}
+      <ul class="findings">
+        {notes.map((note) => (
+          <li key={note}>{note}</li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function countedText({ allocations, networks }: NonNullable<CheckReport["counted"]>): string {
+  return `${allocations.toLocaleString("en")} allocations on ${networks} networks were checked.`;
 }

@@ -1,15 +1,15 @@
 /*
  * guests/drivers/bridge/: takes frames of guests in a Linux bridge, where the kernel cannot at their links
  *
- *   bridge-driver   the driver: a door for each bridge, or VLAN of one, which is a port of it
- *   ruleset         a table of family bridge
+ *   bridge-driver   the driver: a door for each bridge, or VLAN of one, which is a port of it;
+ *                   its table of family bridge
  */
 
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { InTurn } from "../../../platform/single-flight.ts";
 import type { Clock } from "../../../platform/time.ts";
-import { PORT_ADDRESSES, type PortAddress } from "../../kernel/port-address.ts";
+import { formatPortAddress, PORT_ADDRESSES, type PortAddress } from "../../kernel/port-address.ts";
 import { mustRun, run } from "../../kernel/run.ts";
 import { masterOf } from "../../kernel/sysfs.ts";
 import {
@@ -23,10 +23,11 @@ import {
   type Probe,
   type SyncResult,
 } from "../driver.ts";
+import { CLAIMS, SERVED_PING, SERVED_TCP, SHUT } from "../nft/claims.ts";
 import { Follower } from "../nft/follower.ts";
 import { isPort, readLinkFile } from "../nft/links.ts";
 import { NftTable } from "../nft/nft-table.ts";
-import { bridgeRuleset, FORM, shutBridgeRuleset } from "./ruleset.ts";
+import { type ChainText, chainText, type Element, elementsOf, type Ruleset, type TableForm } from "../nft/ruleset.ts";
 
 /** There while the kernel takes bridged IPv4 through iptables. */
 const BRIDGE_NF = "/proc/sys/net/bridge/bridge-nf-call-iptables";
@@ -245,4 +246,92 @@ async function unplug({ bridge }: BridgePlace, serviceMac: string): Promise<void
   if (shown.code !== 0) return;
   for (const { dst, lladdr } of JSON.parse(shown.stdout || "[]") as { dst: string; lladdr?: string }[])
     if (lladdr === serviceMac) await run("ip", ["neigh", "del", dst, "dev", bridge]);
+}
+
+/** Everything that the rules know of ports. D: the address that stands for a port. */
+const FORM: TableForm = {
+  family: "bridge",
+  sets: {
+    doors: { kind: "set", type: "iface_index", says: "Links to the listener." },
+    guests: { kind: "set", type: "iface_index", says: "Links of guests." },
+    address: { kind: "map", type: "iface_index : ipv4_addr", says: "Link of a guest, and its D." },
+    pairs: {
+      kind: "set",
+      type: "iface_index . iface_index . ipv4_addr",
+      says: "Link of a guest, the door of its bridge, and its D.",
+    },
+    mac: { kind: "map", type: "ipv4_addr : ether_addr", says: "D, and the MAC of the guest." },
+  },
+};
+
+type Macs = Pick<ListenerDoors, "serviceMac" | "secretMac" | "doorMac">;
+
+/** `doors`: index of the door's outer end, by name. */
+function bridgeRuleset(ports: readonly AdmittedPort[], doors: ReadonlyMap<string, number>, macs: Macs): Ruleset {
+  const elements = ports.flatMap(({ address, port, mac }): readonly Element[] => {
+    const d = formatPortAddress(address);
+    return [
+      ["guests", String(port.ifindex), ""],
+      ["address", String(port.ifindex), d],
+      ["pairs", `${port.ifindex} . ${doors.get(port.door)} . ${d}`, ""],
+      ["mac", d, mac],
+    ];
+  });
+  const all = [...elements, ...[...doors.values()].map((index): Element => ["doors", String(index), ""])];
+  return {
+    chains: new Map(chainsWith(macs).map((chain) => [chain.name, chain])),
+    elements: elementsOf(FORM, all),
+  };
+}
+
+function shutBridgeRuleset(ports: readonly AdmittedPort[]): Ruleset {
+  const chains = [
+    CLAIMS,
+    chainText("shut", "", SHUT),
+    chainText("handed", hook("forward", 200), ["iif @guests goto shut", "oif @guests goto claims"]),
+    chainText("to_host", hook("input", -200), ["iif @guests goto shut"]),
+    chainText("from_host", hook("output", -200), ["oif @guests goto claims"]),
+  ];
+  const guests = ports.map(({ port }): Element => ["guests", String(port.ifindex), ""]);
+  return {
+    chains: new Map(chains.map((chain) => [chain.name, chain])),
+    elements: elementsOf(FORM, guests),
+  };
+}
+
+function chainsWith({ serviceMac, secretMac, doorMac }: Macs): readonly ChainText[] {
+  const asked = `meta protocol ip ip daddr ${METADATA_IPV4}`;
+  return [
+    CLAIMS,
+    chainText("taken", hook("prerouting", -300), [
+      // An answer goes to every port, and the rules below let it out by one: what the bridge has learned of MACs, which
+      // any neighbour can teach it, does not matter.
+      "iif @doors meta protocol ip ether daddr set ff:ff:ff:ff:ff:ff accept",
+      "iif @doors drop",
+      "ether type { 8021q, 8021ad } accept",
+      `iif @guests ${asked} ip saddr { ${METADATA_IPV4}, ${PORT_ADDRESSES} } drop`,
+      ...[SERVED_TCP, SERVED_PING].map(
+        (served) => `${asked} ${served} ip daddr set iif map @address ether daddr set ${doorMac} accept`,
+      ),
+      `iif @guests ${asked} drop`,
+    ]),
+    // Behind br_netfilter (priority 0), so that the host's rules see an answer come from where its request went.
+    chainText("handed", hook("forward", 200), [
+      "iif @doors meta protocol ip oif . iif . ip saddr @pairs goto answer",
+      "iif @doors drop",
+      `oif @doors meta protocol ip iif . oif . ip daddr @pairs ether saddr set ${secretMac} accept`,
+      "oif @doors drop",
+      "iif @guests goto claims",
+      "oif @guests goto claims",
+    ]),
+    chainText("answer", "", [
+      `ether daddr set ip saddr map @mac ether saddr set ${serviceMac} ip saddr set ${METADATA_IPV4} accept`,
+    ]),
+    chainText("to_host", hook("input", -200), ["iif @doors drop", "iif @guests goto claims"]),
+    chainText("from_host", hook("output", -200), ["oif @doors drop", "oif @guests goto claims"]),
+  ];
+}
+
+function hook(name: string, priority: number): string {
+  return `type filter hook ${name} priority ${priority}; policy accept;`;
 }

@@ -11,8 +11,7 @@ import { BoundedMap } from "../../../platform/bounded-map.ts";
 import type { Log } from "../../../platform/log.ts";
 import { IdentityAway, type IdentitySource, type IdentitySubject } from "../../source.ts";
 import type { IdentityInterface, IdentityView } from "../../wire.ts";
-import { type OvnInterface, type OvnPod, projectOvnPod } from "./objects.ts";
-import { OvnWatch } from "./watch.ts";
+import { type OvnInterface, type OvnPod, OvnWatch, projectOvnPod } from "./objects.ts";
 
 /**
  * How long a read of a pod counts as current, ms. The next owner of an address cannot send a request within it:

@@ -16,8 +16,11 @@ const LAYERS = {
   worlds: ["cluster", "controller", "machines", "metadata-kube"],
   // Clusters, controllers and machines once more, with every periodic pass an hour apart: nothing waits for one.
   hourly: ["cluster", "controller", "machines"],
-  // The shipped binaries, and the simulation.
-  process: ["cli", "cni", "identity", "network", "shim", "simulation/{actors,engine,large,machine,mutants,oracle}"],
+  // The shipped binaries, the simulation, and the search of a protocol, which takes a processor for half a minute.
+  process: [
+    ...["claims/protocol", "cli", "cni", "identity", "network", "shim"],
+    "simulation/{actors,engine,large,machine,mutants,oracle}",
+  ],
   // What is kept of the longest texts that others may write, and how its time grows: minutes of readings and
   // collections.
   bounds: ["bounds"],
@@ -33,6 +36,8 @@ const LAYERS = {
 const MORE: Readonly<
   Record<string, { readonly setupFiles?: string; readonly exclude?: string[]; readonly isolate?: boolean }>
 > = {
+  // Searched in `process`.
+  fast: { exclude: ["test/claims/protocol/**"] },
   // What the product's accounts do with their rights; the reporter names those that nobody used.
   worlds: { setupFiles: "./test/harness/rights/setup.ts" },
   // What other files left in a worker's heap would be collected, and counted, with each reading.

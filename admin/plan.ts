@@ -1,5 +1,5 @@
 import { claimOfInterface } from "../claims/vm-claims.ts";
-import { type AddressDecision, decideAddresses, type HeldAddress } from "../ipam/decide-addresses.ts";
+import { type AddressDecision, decideAddresses, type HeldAddress, withSource } from "../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
 import type { RequestedAddress } from "../ipam/definition/requested-address.ts";
 import { withReservation } from "../ipam/definition/reservations.ts";
@@ -85,7 +85,9 @@ async function planNetwork(
     const { address } = one;
     const place = { ...placeIn(vm, network, address), on };
     if (decision.kind !== "refuse") return { ...place, state: "fits" };
-    const { code, message } = decision.refusal;
+    const { code, message } = space.definition.allowPersistentIPs
+      ? withSource(decision.refusal, requested)
+      : decision.refusal;
     return { ...place, state: "refused", code, message };
   });
 }

@@ -46,6 +46,7 @@ export interface Written {
 interface ClaimName {
   readonly namespace: string;
   readonly name: string;
+  readonly resourceVersion: string;
 }
 
 /** An allocation as returned by one quorum read. */
@@ -106,12 +107,13 @@ export class AllocationClient {
     return object && { object, serverMs: answer.serverMs };
   }
 
-  /** The sound allocations of a claim's name, of whichever UID, on all networks, by a quorum read. */
-  async listOfClaim({ namespace, name }: ClaimName, deadlineMs: number): Promise<IPAllocation[]> {
+  /** The sound allocations of a claim's name, of whichever UID, on all networks, as of the claim's version or later. */
+  async listOfClaim({ namespace, name, resourceVersion }: ClaimName, deadlineMs: number): Promise<IPAllocation[]> {
     const found: IPAllocation[] = [];
     await this.#api.list({
       path: ALLOCATIONS_PATH,
       query: { labelSelector: labelSelector(LABEL_CLAIM, `${namespace}/${name}`) },
+      notOlderThan: resourceVersion,
       deadlineMs,
       each: (object: IPAllocation) => {
         const { owner } = object.spec ?? {};

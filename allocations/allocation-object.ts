@@ -30,8 +30,7 @@ export interface Holder {
   readonly attachment: AllocationAttachment | null;
   /** Node of a pod without an attachment: its container may run for as long as that node exists. */
   readonly node?: string;
-  readonly adopted?: boolean;
-  /** Another system's record of a container that is not attached here; the address is held while that record exists. */
+  /** The record that it comes from, of another system: a container's address is held while that exists. */
   readonly importedFrom?: string;
 }
 
@@ -111,16 +110,14 @@ export function isHandedOver({ spec, status }: IPAllocation, key: string): boole
 }
 
 /**
- * The object with one more attachment, the newest, and without the mark of an adopted one. It runs the same guest as
- * the others, and so came from where they came from: a guest that has crossed namespaces migrates again within the new
- * one.
+ * The object with one more attachment, the newest. It runs the same guest as the others, and so came from where they
+ * came from: a guest that has crossed namespaces migrates again within the new one.
  */
 export function withAttachment(object: IPAllocation, attachment: AllocationAttachment): object {
-  const { adopted: _, ...rest } = object.spec;
   const others = object.status?.attachments ?? {};
   const source = Object.values(others).find(({ migratedFrom }) => migratedFrom)?.migratedFrom;
   const attachments = { ...others, ...keyed(source ? { migratedFrom: source, ...attachment } : attachment) };
-  return withStatus({ ...object, spec: rest }, { ...object.status, attachments, node: attachment.node });
+  return withStatus(object, { ...object.status, attachments, node: attachment.node });
 }
 
 /** The object with the prefix length that its subnet has now. */
@@ -148,9 +145,14 @@ export function pruned(object: IPAllocation, keys: readonly string[], ended = fa
 }
 
 /** Whether no container is attached any more, and each one that was has certainly ended. */
-export function allEnded({ spec, status }: IPAllocation): boolean {
+export function allEnded({ status }: IPAllocation): boolean {
   const count = Object.keys(status?.attachments ?? {}).length;
-  return count === 0 && (status?.node ?? "") === "" && spec.adopted !== true;
+  return count === 0 && (status?.node ?? "") === "";
+}
+
+/** Whether it was found on record elsewhere, not given by Holdfast. */
+export function wasImported({ metadata }: IPAllocation): boolean {
+  return metadata.annotations?.[ANNOTATION_IMPORTED_FROM] !== undefined;
 }
 
 /** Whether a request for the very address need not wait for the end of its cool-down. See docs/decisions/0058. */
@@ -223,12 +225,11 @@ export function sameAllocationOwner(
   return a.kind === b.kind && a.uid === b.uid && (a.interface ?? "") === (b.interface ?? "");
 }
 
-function spec({ owner, vm, mac, adopted }: Holder): Pick<IPAllocation["spec"], "owner" | "vm" | "mac" | "adopted"> {
+function spec({ owner, vm, mac }: Holder): Pick<IPAllocation["spec"], "owner" | "vm" | "mac"> {
   return {
     owner,
     ...(vm === undefined ? {} : { vm }),
     ...(mac === undefined ? {} : { mac }),
-    ...(adopted ? { adopted } : {}),
   };
 }
 

@@ -12,7 +12,6 @@ import {
   takenOver,
   withAttachment,
   withoutAttachments,
-  withPrefixLength,
 } from "./allocation-object.ts";
 import { isReservedFor } from "./owners.ts";
 
@@ -111,9 +110,7 @@ function nextOf<W>(
   // A machine's Cluster may become known later than its address; what becomes of the address depends on it.
   if (attachment === null)
     return object.spec.owner.cluster === owner.cluster ? "own" : { ...object, spec: { ...object.spec, owner } };
-  // Nobody was given an address that a claim brought along, so this answer decides its prefix length.
-  const first = object.spec.adopted ? withPrefixLength(object, one) : object;
-  return withAttachment(withoutAttachments(first, replaced?.(object) ?? []), attachment);
+  return withAttachment(withoutAttachments(object, replaced?.(object) ?? []), attachment);
 }
 
 function stateBefore(object: IPAllocation | null): "absent" | "cooling" | "bound" {

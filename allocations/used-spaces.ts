@@ -19,21 +19,21 @@ interface Space {
   readonly cooling: Map<string, { readonly address: Address; readonly version: number }>;
   /** Names of allocations of claims that nothing is attached to: of stopped VMs. */
   readonly idle: Set<string>;
-  /** By name of the object: what claims hold that did not list it when it was seen, and what cools down of claims. */
+  /** By name of the object: what claims have that did not list it when it was seen, and what cools down of claims. */
   readonly ofClaims: Map<string, Holding>;
   revision: number;
 }
 
-/** Whether a claim lists addresses. */
-export type ClaimList = "listed" | "empty" | "gone" | "unknown";
+/** Whether a claim lists an address. */
+export type ClaimList = "listed" | "unlisted" | "gone" | "unknown";
 
 /** Which addresses of each network are taken, kept up to date with every allocation that is followed. */
 export class UsedSpaces {
   readonly #spaces = new Map<string, Space>();
-  readonly #listOf: (claim: AllocationOwner) => ClaimList;
+  readonly #listOf: (claim: AllocationOwner, address: Address) => ClaimList;
   #newest = 0n;
 
-  constructor(listOf: (claim: AllocationOwner) => ClaimList = () => "listed") {
+  constructor(listOf: (claim: AllocationOwner, address: Address) => ClaimList = () => "listed") {
     this.#listOf = listOf;
   }
 
@@ -81,15 +81,15 @@ export class UsedSpaces {
   }
 
   /**
-   * UIDs of claims that list no address, by the address that they hold: an ADD that was cut short reserved it, or is
-   * about to publish it, or they have left the network and may come back.
+   * UIDs of claims by addresses that they have and do not list: an ADD that was cut short reserved it, or is about to
+   * publish it, their list was written over, or they have left the network and may come back.
    */
   unlisted(network: string): Map<string, string> {
     const found = new Map<string, string>();
     const { ofClaims } = this.#spaces.get(network) ?? {};
     for (const [name, { address, owner, isCooling }] of ofClaims ?? []) {
-      const list = this.#listOf(owner);
-      if (list === "empty") found.set(formatAddress(address), owner.uid);
+      const list = this.#listOf(owner, address);
+      if (list === "unlisted") found.set(formatAddress(address), owner.uid);
       else if (list === "gone" || (list === "listed" && !isCooling)) ofClaims?.delete(name);
     }
     return found;
@@ -112,7 +112,7 @@ export class UsedSpaces {
     if (ofClaim && state === "Bound" && !isUsed) space.idle.add(metadata.name);
     else space.idle.delete(metadata.name);
     const isCooling = state === "Cooling";
-    if (ofClaim && (isCooling || (state === "Bound" && this.#listOf(spec.owner) !== "listed")))
+    if (ofClaim && (isCooling || (state === "Bound" && this.#listOf(spec.owner, address) !== "listed")))
       space.ofClaims.set(metadata.name, { address, owner: spec.owner, isCooling });
     else space.ofClaims.delete(metadata.name);
   }

@@ -1,8 +1,10 @@
 import type { PodIdentity } from "../allocations/records.ts";
 import type { ClaimUser } from "../ipam/attach-view.ts";
-import { allocatedCondition, type ClaimCondition } from "../ipam/claim-conditions.ts";
+import { allocatedCondition, type ClaimCondition, mergeCondition } from "../ipam/claim-conditions.ts";
 import { conditionOfRefusal } from "../ipam/condition-of-refusal.ts";
 import { type Refusal, type RefusalCode, RefusalError } from "../ipam/refusals.ts";
+import { sameAddress } from "../ipam/space/address.ts";
+import { formatInterfaceAddress } from "../ipam/space/cidr.ts";
 import { refusedBy } from "../kube/answers.ts";
 import { claimObject, type EventWriter, reasonOf, vmiObject } from "../kube/events.ts";
 import type { KubeApi, Priority } from "../kube/kube-api.ts";
@@ -10,15 +12,22 @@ import { UNPROCESSABLE } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { CLAIMS_PATH, namespacedPath } from "../kube/objects.ts";
 import { type ClaimFeatures, claimStatusPatch } from "../kube/views/claim-status-patch.ts";
-import { type ClaimView, vmOwners } from "../kube/views/claim-view.ts";
-import type { NetworkAddresses } from "../kube/views/followed-network.ts";
+import { CLAIM_LIST_MAX, type ClaimView, listedAddresses, vmOwners } from "../kube/views/claim-view.ts";
+import { elementFor, readNetworkSelection } from "../kube/views/network-selection.ts";
 import { isStaticUid, type PodView } from "../kube/views/pod-view.ts";
-import { isoTime } from "../platform/time.ts";
+import type { VmiView } from "../kube/views/vmi-view.ts";
+import { isoTime, parseTime } from "../platform/time.ts";
 import type { AttachWant } from "../store/allocations.ts";
-import type { ClaimAccess, ClaimReading, OtherAttachment, PodState } from "../store/cluster/parts/claim-access.ts";
-import { ClaimNetworks, type ClaimWithView, isWhereVmIs, readingOf } from "./claim-networks.ts";
+import type {
+  Answered,
+  ClaimAccess,
+  ClaimReading,
+  OtherAttachment,
+  PodState,
+} from "../store/cluster/parts/claim-access.ts";
 import type { PodDirectory } from "./pod-directory.ts";
 import { readClaim } from "./read-claim.ts";
+import { interfaceBehind } from "./vm-claims.ts";
 import { mayUse, sameVm } from "./vm-identity.ts";
 
 /** Time for a status write in the background, ms. */
@@ -36,13 +45,16 @@ const MAY_NOT_USE: readonly RefusalCode[] = [
 ];
 const ALL_FEATURES: ClaimFeatures = { ownerPod: true, conditions: true };
 
+interface ClaimWithView extends ClaimReading {
+  readonly view: ClaimView;
+}
+
 /** Claims over the Kubernetes API: single quorum reads, and optimistic writes of their status. */
 export class KubeClaimAccess implements ClaimAccess {
   readonly #api: KubeApi;
   readonly #pods: PodDirectory;
   readonly #warn: (message: string) => void;
-  readonly #networks: ClaimNetworks;
-  readonly #events: Pick<EventWriter, "warn"> | undefined;
+  readonly #events: Pick<EventWriter, "warn" | "inform"> | undefined;
   #features: ClaimFeatures = ALL_FEATURES;
   #featuresSinceMs = Number.NEGATIVE_INFINITY;
 
@@ -55,14 +67,15 @@ export class KubeClaimAccess implements ClaimAccess {
   }) {
     this.#events = parts.events;
     this.#api = parts.api;
-    this.#networks = new ClaimNetworks(parts.api, parts.events);
     this.#pods = parts.pods;
     this.#warn = parts.warn;
   }
 
   async read(claim: { namespace: string; name: string }, deadlineMs: number): Promise<ClaimWithView | null> {
     const view = await readClaim(this.#api, claim, deadlineMs);
-    return view && readingOf(view);
+    if (view === null) return null;
+    const { uid, resourceVersion, network, ips, ipRequests, vm } = view;
+    return { namespace: view.namespace, name: view.name, uid, resourceVersion, network, ips, ipRequests, vm, view };
   }
 
   async whyNot(claim: ClaimReading, want: AttachWant, deadlineMs: number): Promise<Refusal | null> {
@@ -100,14 +113,19 @@ export class KubeClaimAccess implements ClaimAccess {
     return ofOneVm ? "same-vm" : "in-use";
   }
 
-  changeNetwork(claim: ClaimReading, to: NetworkAddresses, { pod }: Pick<AttachWant, "pod">, deadlineMs: number) {
-    const vmi = pod && this.#pods.cachedVmi(pod);
-    const told = pod && vmi && vmiObject({ namespace: pod.namespace, ...vmi });
-    return this.#networks.change(claim as ClaimWithView, to, deadlineMs, told);
+  isFirstUse(claim: ClaimReading, { pod }: Pick<AttachWant, "pod">): boolean {
+    const { view } = claim as ClaimWithView;
+    const owners = vmOwners(view.owners);
+    if (owners.length === 0) return !view.hasStatus;
+    const vmi = pod && this.#pods.knownVmi(pod);
+    if (!vmi || this.isMigrationTarget({ pod })) return false;
+    // It cannot be older than its owner; a VMI that no VM owns never starts again.
+    if (owners.some(({ uid }) => uid === vmi.uid)) return true;
+    return vmi.createdAt !== null && parseTime(vmi.createdAt) <= parseTime(view.creationTimestamp);
   }
 
-  closeChange(claim: ClaimReading, deadlineMs: number): Promise<void> {
-    return this.#networks.close(claim, deadlineMs);
+  isMigrationTarget({ pod }: Pick<AttachWant, "pod">): boolean {
+    return pod !== null && this.#pods.knownTarget(pod);
   }
 
   podState(pod: PodIdentity, deadlineMs: number): Promise<PodState> {
@@ -126,14 +144,42 @@ export class KubeClaimAccess implements ClaimAccess {
 
   async publish(
     claim: ClaimReading,
-    ips: readonly string[],
-    want: Pick<AttachWant, "pod">,
+    answered: Answered,
+    want: Pick<AttachWant, "pod" | "network">,
     deadlineMs: number,
-  ): Promise<{ readonly resourceVersion: string } | "changed"> {
+  ): Promise<{ readonly resourceVersion: string } | "listed" | "changed"> {
     const { view } = claim as ClaimWithView;
+    const { addresses, isNew } = answered;
+    const listed = listedAddresses(view);
+    const missing = addresses.filter((one) => !listed.some(({ address }) => sameAddress(address, one.address)));
+    const ips = [...view.ips, ...missing.map(formatInterfaceAddress)];
+    if ((!isNew && missing.length === 0) || ips.length > CLAIM_LIST_MAX) return "listed";
     const condition = allocatedCondition(isoTime(this.#api.clock.wallMs()));
-    const written = await this.#write(view, { ips, ownerPod: want.pod?.name ?? null, condition }, "add", deadlineMs);
+    const desired = { ips, ownerPod: want.pod?.name ?? null, condition };
+    const written = await this.#write(view, desired, "add", deadlineMs, { isForced: isNew });
+    if (written !== "changed") this.#tellMove(view, answered, want);
     return written;
+  }
+
+  #tellMove(view: ClaimView, { addresses, instead }: Answered, want: Pick<AttachWant, "pod" | "network">): void {
+    const { network, ips } = view;
+    const { pod, network: wanted } = want;
+    // It was of no other network before: nothing has changed for anybody.
+    if (network === "" || (network === wanted && instead.length === 0)) return;
+    const now = addresses.map(formatInterfaceAddress).join(", ");
+    const [reason, message] =
+      network === wanted
+        ? [
+            "AddressChanged",
+            `${now} on network ${network} in place of ${instead.map(formatInterfaceAddress).join(", ")}, as the VM asks for`,
+          ]
+        : [
+            "NetworkChanged",
+            `its VM goes from network ${network} to ${wanted}, where it has ${now}; ${ips.join(", ") || "nothing"} of network ${network} is kept while it is in use`,
+          ];
+    const vmi = pod && this.#pods.cachedVmi(pod);
+    const told = pod && vmi && vmiObject({ namespace: pod.namespace, ...vmi });
+    for (const object of [claimObject(view), told]) if (object !== null) this.#events?.inform(object, reason, message);
   }
 
   follow(claim: ClaimReading, want: AttachWant): void {
@@ -143,13 +189,14 @@ export class KubeClaimAccess implements ClaimAccess {
     });
   }
 
-  refused(claim: ClaimReading, refusal: Refusal, { pod }: AttachWant): void {
+  refused(claim: ClaimReading, refusal: Refusal, { pod }: AttachWant, { has }: { readonly has: boolean }): void {
     if (pod !== null && MAY_NOT_USE.includes(refusal.code)) {
       const message = `pod ${pod.namespace}/${pod.name} is refused: ${refusal.message}`;
       this.#events?.warn(claimObject(claim), reasonOf(refusal.code), message);
     }
     this.#later((claim as ClaimWithView).view, (view) => {
-      const which = { hasAddresses: view.ips.length > 0, asksForAddresses: view.ipRequests.length > 0 };
+      // What an ADD reserves and lets go again was never listed.
+      const which = { hasAddresses: has && view.ips.length > 0, asksForAddresses: view.ipRequests.length > 0 };
       const condition = conditionOfRefusal(refusal, which, isoTime(this.#api.clock.wallMs()));
       return condition && { ips: view.ips, ownerPod: null, condition };
     });
@@ -178,9 +225,11 @@ export class KubeClaimAccess implements ClaimAccess {
     desired: DesiredStatus,
     priority: Priority,
     deadlineMs: number,
+    { isForced = false } = {},
   ): Promise<{ readonly resourceVersion: string } | "changed"> {
-    const patch = claimStatusPatch(view, { ...desired, features: this.#presentFeatures() });
-    if (patch === null) return { resourceVersion: view.resourceVersion };
+    const changes = claimStatusPatch(view, { ...desired, features: this.#presentFeatures() });
+    if (changes === null && !isForced) return { resourceVersion: view.resourceVersion };
+    const patch = changes ?? anew(view, desired);
     const path = namespacedPath(CLAIMS_PATH, view.namespace, view.name);
     const written = await new ObjectClient(this.#api, priority).patchStatus(path, patch, deadlineMs);
     if (written.kind === "conflict" || written.kind === "absent") return "changed";
@@ -190,7 +239,7 @@ export class KubeClaimAccess implements ClaimAccess {
       const isText = written.answer.status === UNPROCESSABLE && sent.ownerPod !== undefined && this.#features.ownerPod;
       if (!isText) throw refusedBy(written.answer, `write the status of IPAMClaim ${view.key}`);
       this.#believe({ ...this.#features, ownerPod: false });
-      return this.#write(view, desired, priority, deadlineMs);
+      return this.#write(view, desired, priority, deadlineMs, { isForced });
     }
     const kept = (written.object?.status ?? {}) as { ownerPod?: object; conditions?: object };
     this.#believe({
@@ -239,4 +288,25 @@ export class KubeClaimAccess implements ClaimAccess {
   }
 }
 
+/**
+ * The status as it is, with another time: a write that changes nothing would leave the version, and others' readings.
+ */
+function anew({ resourceVersion, conditions: known }: ClaimView, { ips, condition }: DesiredStatus): object {
+  const conditions = mergeCondition(
+    known.filter(({ type }) => type !== condition.type),
+    condition,
+  );
+  return { metadata: { resourceVersion }, status: { ips, conditions } };
+}
+
 type DesiredStatus = { ips: readonly string[]; ownerPod: string | null; condition: ClaimCondition };
+
+/** Not where the launcher of a migration that was given up is late: the claim would leave the VM with it. */
+function isWhereVmIs(pod: PodView, podInterface: string, vmi: VmiView | null): boolean {
+  const wanted = vmi && interfaceBehind(vmi.interfaces, podInterface)?.nad;
+  if (!wanted) return false;
+  const nad = elementFor(readNetworkSelection(pod.annotations, pod.namespace), podInterface)?.nad;
+  return (
+    nad != null && `${nad.namespace}/${nad.name}` === (wanted.includes("/") ? wanted : `${pod.namespace}/${wanted}`)
+  );
+}

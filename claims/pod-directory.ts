@@ -34,6 +34,8 @@ export interface PodName {
   readonly uid: string;
 }
 
+type KnownPod = Pick<PodView, "vmi" | "annotations" | "isMigrationTarget">;
+
 export interface VmLookup {
   /** Whether the cluster has KubeVirt's API at all. */
   readonly kubevirt: boolean;
@@ -46,11 +48,13 @@ export class PodDirectory {
   readonly #objects: ObjectClient;
   readonly #cached: (key: string) => PodView | undefined;
   /** Of pods that were not in memory, by the pod's UID. */
-  readonly #seen = new BoundedMap<string, Pick<PodView, "vmi" | "annotations">>(VMS_REMEMBERED_MAX, {
+  readonly #seen = new BoundedMap<string, KnownPod>(VMS_REMEMBERED_MAX, {
     sizeMax: ASKED_CHARS_MAX,
     sizeOf: ({ annotations }) => annotations[ADDRESSES_ANNOTATION]?.length ?? 0,
   });
   readonly #vms = new BoundedMap<string, VmFacts>(VMS_REMEMBERED_MAX);
+  /** Creation times of VMIs by UID, RFC 3339. */
+  readonly #createdAt = new BoundedMap<string, string>(VMS_REMEMBERED_MAX);
 
   constructor(api: KubeApi, cached: (key: string) => PodView | undefined) {
     this.#objects = new ObjectClient(api, "add");
@@ -71,7 +75,7 @@ export class PodDirectory {
     if (view === null || !isPod(view, pod.uid)) return null;
     const { [ADDRESSES_ANNOTATION]: asked } = view.annotations;
     const annotations = asked === undefined ? {} : { [ADDRESSES_ANNOTATION]: asked };
-    this.#seen.set(view.uid, { vmi: view.vmi, annotations });
+    this.#seen.set(view.uid, { vmi: view.vmi, isMigrationTarget: view.isMigrationTarget, annotations });
     return { view, fresh: true };
   }
 
@@ -94,7 +98,18 @@ export class PodDirectory {
     }
   }
 
-  #known(pod: PodName): Pick<PodView, "vmi" | "annotations"> | null {
+  /** As cachedVmi, with its creationTimestamp, RFC 3339; null there: it was not read. */
+  knownVmi(pod: PodName): { readonly uid: string; readonly createdAt: string | null } | null {
+    const vmi = this.cachedVmi(pod);
+    return vmi && { uid: vmi.uid, createdAt: this.#createdAt.get(vmi.uid) ?? null };
+  }
+
+  /** Whether a pod that was looked up is the target of a migration, from memory. */
+  knownTarget(pod: PodName): boolean {
+    return this.#known(pod)?.isMigrationTarget ?? false;
+  }
+
+  #known(pod: PodName): KnownPod | null {
     const cached = this.#cached(`${pod.namespace}/${pod.name}`);
     return cached && isPod(cached, pod.uid) ? cached : (this.#seen.get(pod.uid) ?? null);
   }
@@ -159,6 +174,7 @@ export class PodDirectory {
     if (object?.metadata?.uid !== vmi.uid) return { kubevirt: true, vm: null };
     const vm = readVmFacts(object);
     this.#vms.set(vmi.uid, vm);
+    this.#createdAt.set(vmi.uid, String(object.metadata.creationTimestamp));
     return { kubevirt: true, vm };
   }
 

@@ -1,13 +1,18 @@
-import type { MachineSources } from "../claims/reasons/caches.ts";
+import { usersOfMacs } from "../allocations/mac-users.ts";
+import { type Caches, cachedFacts, type MachineSources } from "../claims/reasons/caches.ts";
 import type { SweptPod } from "../claims/reasons/fact-views.ts";
+import { isPod } from "../claims/reasons/facts.ts";
 import type { Verdict } from "../claims/reasons/verdict.ts";
+import { DUPLICATE_MAC_HINT, describeDuplicates, duplicateMacs } from "../ipam/duplicate-macs.ts";
+import { type EventWriter, vmiObject } from "../kube/events.ts";
+import { networkObjectOf } from "../kube/network-object.ts";
 import { POD_ADDRESSES_MAX } from "../kube/views/held-addresses.ts";
+import type { Clock } from "../platform/time.ts";
+import { recoveryMark } from "../store/cluster/contact/recovery.ts";
 import { Adoption } from "./claims/adoption.ts";
 import { ClaimStanding } from "./claims/claim-standing.ts";
-import { DuplicateMacs } from "./duplicate-macs.ts";
+import { ClaimProjections } from "./claims/projections.ts";
 import { LauncherAdoption } from "./launchers/launcher-adoption.ts";
-import { LeftNetworks } from "./launchers/left-networks.ts";
-import { NetworkReturns } from "./launchers/network-returns.ts";
 import { LeanAllocations } from "./lean-allocations.ts";
 import { OwnerPods } from "./owner-pods.ts";
 import type { ControllerPart, PartContext } from "./part.ts";
@@ -49,35 +54,45 @@ export class AddressParts {
     const { claims, pods, allocations, networks, catalog: definitions } = watched;
     const { sweepGraceSeconds: graceSeconds, sweepIntervalSeconds: intervalSeconds } = settings;
     const everyMs = intervalSeconds * 1_000;
+    const { namesOf, had, wanted } = watched;
+    const caches = { ...watched, namesOf, machines };
+    const rules = {
+      graceSeconds,
+      podGoneReleaseSeconds: settings.podGoneReleaseSeconds,
+      clusterGoneReleaseSeconds: settings.clusterGoneReleaseSeconds,
+      coolingKeepSeconds: settings.coolingKeepSeconds,
+      wallMs: () => api.clock.wallMs(),
+      definitionOf: (network: string) => definitions.definitionOf(network)?.definition ?? null,
+    };
     const sweeper = new Sweeper({
-      ...{ ...shared, intervalSeconds },
-      caches: { ...watched, machines },
+      ...{ ...shared, intervalSeconds, caches, rules },
       doubt: () => options.doubt(),
       onChange: () => occur("reason-changed"),
       onDue: () => occur("verdict-due"),
-      rules: {
-        graceSeconds,
-        podGoneReleaseSeconds: settings.podGoneReleaseSeconds,
-        clusterGoneReleaseSeconds: settings.clusterGoneReleaseSeconds,
-        coolingKeepSeconds: settings.coolingKeepSeconds,
-        wallMs: () => api.clock.wallMs(),
-        definitionOf: (network) => definitions.definitionOf(network)?.definition ?? null,
-      },
       onDone: (_object, verdict) => options.onCarriedOut(verdict),
     });
-    const adoption = new Adoption({ ...shared, claims, allocations, definitions, events });
-    const standing = new ClaimStanding({ ...shared, claims, pods, allocations, definitions, events });
+    const memory = () => sweeper.memory;
+    const facts = () => cachedFacts(caches);
+    const adoption = new Adoption({ ...shared, claims, allocations, definitions, events, had, memory });
+    const objectOf = (network: string) => networkObjectOf(network, (name) => networks.items.get(name)?.object);
+    const standing = new ClaimStanding({
+      ...{ ...shared, claims, pods, allocations, definitions, events, had, wanted },
+      isRecovering: (network) => recoveryMark(objectOf(network)) !== null,
+    });
+    const projections = new ClaimProjections({
+      ...{ ...shared, caches, rules, had, wanted, facts, memory, events },
+      mutex: sweeper.claimMutex,
+      onWanted: (claim) => sweeper.factChanged("claim", claim),
+    });
     const podAdoption = new PodAdoption({
       ...shared,
       ...{ pods, allocations, networks, definitions, events, onRefused },
     });
     const launchers = new LauncherAdoption({ ...shared, claims, pods, allocations, definitions });
-    const returns = new NetworkReturns({ ...shared, claims, pods, allocations, definitions, events });
-    const left = new LeftNetworks({ ...shared, claims, pods, allocations, definitions, events });
     const macs = new DuplicateMacs({ clock: api.clock, caches: watched, events, idle });
     const whereabouts = new WhereaboutsRecords({ ...shared, allocations, graceSeconds });
     const lean = new LeanAllocations({ api, allocations, serverMs: options.serverMs, idle });
-    const ownerPods = new OwnerPods({ ...shared, caches: watched, definitions });
+    const ownerPods = new OwnerPods({ ...shared, caches: watched, definitions, had, facts, memory });
     const lost = new LostAllocations({
       ...{ ...shared, events, onPutBack },
       onLost: () => occur("allocation-lost"),
@@ -117,12 +132,11 @@ export class AddressParts {
       ),
       quiet(
         {
-          ...{ name: "claims astray", everyMs: Math.min(everyMs, LAUNCHERS_INTERVAL_MS) },
-          work: (signal) => returns.runPass(signal),
+          ...{ name: "the lists of claims", everyMs: Math.min(everyMs, LAUNCHERS_INTERVAL_MS) },
+          work: (signal) => projections.runPass(signal),
         },
-        () => returns.waits,
+        () => projections.waits,
       ),
-      quiet({ name: "networks that VMs have left", everyMs, work: (signal) => left.runPass(signal) }, () => left.waits),
       quiet({
         ...{ name: "the standing of claims", everyMs, triggers: ["owner-ended", "definitions-changed"] },
         work: (signal) => standing.runPass(signal),
@@ -131,7 +145,7 @@ export class AddressParts {
       { name: "whereabouts' records", everyMs, work: (signal) => whereabouts.runPass(signal) },
       quiet({ name: "duplicate MACs", everyMs, work: (signal) => macs.runPass(signal) }),
       { name: "lean allocations", everyMs: LEAN_INTERVAL_MS, work: (signal) => lean.runPass(signal) },
-      quiet({ name: "the owner pods", everyMs, work: (signal) => ownerPods.runPass(signal) }),
+      quiet({ name: "the owner pods", everyMs, work: (signal) => ownerPods.runPass(signal) }, () => ownerPods.waits),
     ];
     this.#context = options;
   }
@@ -147,5 +161,45 @@ export class AddressParts {
     const message = `the pod reports more than ${POD_ADDRESSES_MAX} addresses; the others are not read`;
     log.warn({ pod: key }, message);
     events.warn({ apiVersion: "v1", kind: "Pod", namespace, name, uid }, "TooManyAddresses", message);
+  }
+}
+
+interface DuplicateMacsOptions {
+  readonly clock: Clock;
+  readonly caches: Pick<Caches, "allocations" | "pods">;
+  readonly events: Pick<EventWriter, "warn">;
+  readonly idle: () => string | null;
+}
+
+/** Tells the pods and VMs of interfaces that have one MAC on one network, by events. See docs/decisions/0069. */
+class DuplicateMacs {
+  readonly #options: DuplicateMacsOptions;
+
+  constructor(options: DuplicateMacsOptions) {
+    this.#options = options;
+  }
+
+  async runPass(signal: AbortSignal): Promise<void> {
+    const { caches, idle, clock } = this.#options;
+    const { allocations, pods } = caches;
+    if (idle() !== null || !allocations.known || !pods.known) return;
+    const users = await usersOfMacs(allocations.items.values(), clock, ({ namespace, name }) =>
+      pods.items.get(`${namespace}/${name}`),
+    );
+    for (const group of duplicateMacs(users)) {
+      if (signal.aborted || idle() !== null) return;
+      const message = `${describeDuplicates(group)}; ${DUPLICATE_MAC_HINT}`;
+      for (const one of group) this.#tell(one.pods, message);
+    }
+  }
+
+  #tell(attached: readonly { namespace: string; name: string; uid: string }[], message: string): void {
+    const { caches, events } = this.#options;
+    for (const { namespace, name, uid } of attached) {
+      const pod = caches.pods.items.get(`${namespace}/${name}`);
+      if (pod === undefined || pod.terminal || !isPod(pod, uid)) continue;
+      events.warn({ apiVersion: "v1", kind: "Pod", namespace, name, uid: pod.uid }, "DuplicateMAC", message);
+      if (pod.vmi !== null) events.warn(vmiObject({ namespace, ...pod.vmi }), "DuplicateMAC", message);
+    }
   }
 }

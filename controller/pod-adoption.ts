@@ -30,7 +30,7 @@ export interface PodAdoptionOptions {
   readonly pods: Cache<SweptPod>;
   readonly allocations: Cache<CachedAllocation>;
   readonly networks: Cache<{ readonly object: IPNetwork }>;
-  readonly definitions: Pick<DefinitionCatalog, "definitionOf" | "networkOfNad" | "nadsOf">;
+  readonly definitions: Pick<DefinitionCatalog, "definitionOf" | "networkOfNad" | "nadsOf" | "permits">;
   readonly events: Pick<EventWriter, "warn">;
   /** Addresses that a pod reports but cannot have. */
   readonly onRefused: (count: number) => void;

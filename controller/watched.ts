@@ -2,8 +2,9 @@ import { UsedSpaces } from "../allocations/used-spaces.ts";
 import { AllocationRows } from "../claims/reasons/allocation-rows.ts";
 import type { CachedAllocation, Caches, ClaimViewWithFact } from "../claims/reasons/caches.ts";
 import { claimFact, nodeFact, projectSweptPod, type SweptPod } from "../claims/reasons/fact-views.ts";
-import type { NodeFact } from "../claims/reasons/facts.ts";
+import type { NodeFact, Wants } from "../claims/reasons/facts.ts";
 import { StoppedPods } from "../claims/reasons/stopped-pods.ts";
+import { sameAddress } from "../ipam/space/address.ts";
 import type { KubeApi } from "../kube/kube-api.ts";
 import { networkObjectOf } from "../kube/network-object.ts";
 import {
@@ -18,7 +19,7 @@ import {
 } from "../kube/objects.ts";
 import type { Reflected } from "../kube/reflected-items.ts";
 import type { ReflectorState } from "../kube/reflector.ts";
-import { projectClaim } from "../kube/views/claim-view.ts";
+import { listedAddresses, projectClaim } from "../kube/views/claim-view.ts";
 import { DefinitionsWithPools } from "../networks/definitions-with-pools.ts";
 import { type NadView, projectNad } from "../networks/nad-view.ts";
 import { readOwner } from "../networks/network-owner.ts";
@@ -60,11 +61,14 @@ export class Watched extends FollowedResources<Resource> implements Omit<Caches,
   readonly nodes: FollowedCache<CachedNode>;
   readonly networks: FollowedCache<CachedNetwork>;
   readonly stoppedPods = new StoppedPods();
-  readonly usedSpaces = new UsedSpaces(({ namespace, name, uid }) => {
+  /** Where the VMs of claims are to be, as was read last, by the claim's UID. */
+  readonly wanted = new Map<string, Wants>();
+  readonly usedSpaces = new UsedSpaces(({ namespace, name, uid }, address) => {
     const claim = this.claims.items.get(`${namespace}/${name}`);
-    if (claim?.uid === uid) return claim.ips.length > 0 ? "listed" : "empty";
-    return this.claims.known ? "gone" : "unknown";
+    if (claim?.uid !== uid) return this.claims.known ? "gone" : "unknown";
+    return listedAddresses(claim).some((one) => sameAddress(one.address, address)) ? "listed" : "unlisted";
   });
+  readonly #namesByClaim = new Map<string, Set<string>>();
   readonly catalog: DefinitionsWithPools;
   readonly #nads: FollowedCache<NadView>;
 
@@ -90,6 +94,7 @@ export class Watched extends FollowedResources<Resource> implements Omit<Caches,
         this.usedSpaces.noteVersion(version);
       },
     });
+    this.allocations.onChange((now, before) => this.#noteOwnerOf(now, before));
     this.claims = this.follow<ClaimViewWithFact>("claims", CLAIMS_PATH, {
       project: (object) => {
         const view = projectClaim(object);
@@ -159,6 +164,28 @@ export class Watched extends FollowedResources<Resource> implements Omit<Caches,
   get revision(): number {
     const resources = ["allocations", "claims", "pods", "nads", "networks"] as const;
     return resources.reduce((sum, resource) => sum + this.changesOf(resource), 0);
+  }
+
+  /** Names of the allocations of a claim (UID). */
+  readonly namesOf = (claim: string): Iterable<string> => this.#namesByClaim.get(claim) ?? [];
+
+  /** Bound allocations of a claim (UID), on all networks. */
+  readonly had = (claim: string): IPAllocation[] =>
+    [...this.namesOf(claim)].flatMap((name) => {
+      const object = this.allocations.items.get(name)?.object;
+      return object?.status?.state === "Bound" && object.spec.owner.uid === claim ? [object] : [];
+    });
+
+  #noteOwnerOf(now: CachedAllocation | null, before: CachedAllocation | null): void {
+    for (const one of [before, now]) {
+      if (one?.ownerKind !== "IPAMClaim") continue;
+      const { uid } = one.object.spec.owner;
+      const names = this.#namesByClaim.get(uid) ?? new Set();
+      if (one === now) names.add(one.key);
+      else names.delete(one.key);
+      if (names.size > 0) this.#namesByClaim.set(uid, names);
+      else this.#namesByClaim.delete(uid);
+    }
   }
 
   #noteOwner({ spec }: IPNetwork): void {

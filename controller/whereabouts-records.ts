@@ -1,5 +1,5 @@
 import { AllocationClient } from "../allocations/allocation-client.ts";
-import { addressOf, isSound } from "../allocations/allocation-object.ts";
+import { addressOf, isSound, wasImported } from "../allocations/allocation-object.ts";
 import { giveBack } from "../allocations/give-back.ts";
 import type { Cache, CachedAllocation } from "../claims/reasons/caches.ts";
 import { RefusalError } from "../ipam/refusals.ts";
@@ -102,7 +102,7 @@ export class WhereaboutsRecords {
 /** Whether only another system's record shows that the address is in use. */
 function isOfRecord(object: IPAllocation): boolean {
   return (
-    object.metadata.annotations?.[ANNOTATION_IMPORTED_FROM] !== undefined &&
+    wasImported(object) &&
     object.spec.owner?.kind === "Container" &&
     object.status?.state === "Bound" &&
     Object.keys(object.status.attachments ?? {}).length === 0 &&

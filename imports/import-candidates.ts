@@ -9,7 +9,7 @@ import { elementFor, type NetworkSelection, readNetworkSelection } from "../kube
 import type { PodView } from "../kube/views/pod-view.ts";
 import type { WhereaboutsEntry, WhereaboutsPool } from "../kube/views/whereabouts.ts";
 import type { DefinitionCatalog } from "../networks/definition-catalog.ts";
-import { claimHolder, listedAddress, withMask } from "./listed-address.ts";
+import { claimHolder, wishesOf, withMask } from "./claim-wishes.ts";
 import { POD_INTERFACES_MAX, withinBounds } from "./pod-bounds.ts";
 
 export interface ImportCandidate {
@@ -20,13 +20,15 @@ export interface ImportCandidate {
 }
 
 export interface CandidateOptions {
-  readonly definitions: Pick<DefinitionCatalog, "definitionOf" | "networkOfNad">;
+  readonly definitions: Pick<DefinitionCatalog, "definitionOf" | "networkOfNad" | "permits">;
   /** The configuration on a node, for pods attached without a NAD: the addresses of pods themselves count in it. */
   readonly nodes: NetworkDefinition | null;
   /** For a pod's address whose claim was not added: "pod" (default) gives it to the pod. */
   readonly unknownClaim?: "pod" | "skip";
   /** Addresses of the network that are already recorded for a pod. */
   readonly recordedOf?: (pod: PodView) => readonly Address[];
+  /** What a claim has on the network; absent: nothing. */
+  readonly hadBy?: (claim: ClaimView) => readonly Address[];
   /** What a pod reports, for callers that read a pod for several networks. */
   readonly addressesOf?: (pod: PodView) => StatusAddresses;
 }
@@ -133,12 +135,13 @@ export class ImportCandidates {
   }
 
   #ofClaim(claim: ClaimView): ImportCandidate[] {
-    return claim.ips.flatMap((text) => {
-      const one = listedAddress(text, this.#definition);
-      if (one !== null) return [{ one, holder: claimHolder(claim), foundIn: `IPAMClaim ${claim.key}` }];
-      this.problems.push(`IPAMClaim ${claim.key}: ${text} is no address`);
-      return [];
-    });
+    if (this.#definition === null || !this.#options.definitions.permits(this.#network, claim.namespace)) return [];
+    const foundIn = `IPAMClaim ${claim.key}`;
+    return wishesOf(claim, this.#definition, this.#options.hadBy?.(claim)).map((one) => ({
+      one,
+      holder: claimHolder(claim),
+      foundIn,
+    }));
   }
 
   #ofPod(reporting: ReportingPod): ImportCandidate[] {

@@ -3,7 +3,7 @@
  *
  *   import                        records them; import-backoff: when a definition that joins again waits
  *   read-candidates               reads claims, pools and pods, once for all networks
- *   import-candidates, listed-address               which pods report which addresses
+ *   import-candidates, claim-wishes                 which pods report which addresses; which ones claims wish for
  *   pod-bounds, create-allocation                   how many of them count; what is recorded of each
  */
 
@@ -61,7 +61,7 @@ export interface ImportTarget {
 
 export interface ImportOptions {
   /** The network of each NAD and the definition in force. Must be complete, or addresses would be missed. */
-  readonly definitions: Pick<DefinitionCatalog, "definitionOf" | "networkOfNad" | "nadsOf">;
+  readonly definitions: Pick<DefinitionCatalog, "definitionOf" | "networkOfNad" | "nadsOf" | "permits">;
   /** Imports again although it was done before: on request of an operator. */
   readonly again?: boolean;
   /** Reads only: nothing is written. */
@@ -130,6 +130,7 @@ export async function importNetworks(
       definitions,
       nodes,
       recordedOf: (pod) => records.of(network, { ...pod, claims: claimsNamedBy(pod.annotations, pod.namespace) }),
+      hadBy: ({ uid }) => records.ofClaim(network, uid),
       addressesOf: (pod) => reader.of(pod),
     });
     due.push({ index, target, sources, candidates });

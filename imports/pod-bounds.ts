@@ -104,15 +104,21 @@ export class OwnerRecords {
     if (address === null || object.status?.state !== "Bound") return;
     const { network, owner } = object.spec;
     if (owner.kind === "Container") return;
-    const key = `${network} ${owner.kind === "Pod" ? owner.uid : `${owner.namespace}/${owner.name}`}`;
-    const known = this.#byOwner.get(key);
-    if (known === undefined) this.#byOwner.set(key, [parseAddress(address)]);
-    else known.push(parseAddress(address));
+    for (const one of owner.kind === "Pod" ? [owner.uid] : [owner.uid, `${owner.namespace}/${owner.name}`]) {
+      const known = this.#byOwner.get(`${network} ${one}`);
+      if (known === undefined) this.#byOwner.set(`${network} ${one}`, [parseAddress(address)]);
+      else known.push(parseAddress(address));
+    }
   }
 
   /** The list is read again from the start. */
   forget(): void {
     this.#byOwner.clear();
+  }
+
+  /** What a claim has, by its UID. */
+  ofClaim(network: string, uid: string): readonly Address[] {
+    return this.#byOwner.get(`${network} ${uid}`) ?? [];
   }
 
   of(network: string, { namespace, uid, staticUid, claims }: RecordedPod): Address[] {

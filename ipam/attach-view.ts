@@ -4,6 +4,7 @@ import type { RequestedAddress } from "./definition/requested-address.ts";
 import type { Owner } from "./owner.ts";
 import type { Refusal } from "./refusals.ts";
 import type { Address } from "./space/address.ts";
+import type { InterfaceAddress } from "./space/cidr.ts";
 import type { Pool } from "./space/pool.ts";
 import type { Stamp } from "./stamp.ts";
 
@@ -51,11 +52,11 @@ export interface KnownClaim {
   readonly name: string;
   readonly uid: string;
   readonly network: string;
-  /** The claim's addresses, once it has any. An ADD changes them only for a VM that asks for others (moveClaim). */
+  /** What it lists, as written: how its addresses are found, and a wish where it has none. */
   readonly ips: readonly string[];
   /** The addresses that the claim requests at its first use. */
   readonly ipRequests: readonly string[];
-  /** Set where a claim follows or moves: the network that it is on until something is written. `ips` is empty then. */
+  /** Set where it follows its VM: the network that it was on. */
   readonly followsFrom?: string;
   /** The claim is being deleted: only a newer sandbox of a pod that uses it may go on. Absent: `whyNot` decides. */
   readonly isClosed?: boolean;
@@ -79,11 +80,14 @@ export interface Attacher<A extends KnownAttachment, C extends KnownClaim> {
 }
 
 export interface Holdings {
+  /** Of what a claim has, "bound" is what counts; what it has besides is "cooling", and may be asked for. */
   readonly held: readonly HeldAddress[];
-  /** An address that the claim publishes as its own, but that another owner holds. */
-  readonly taken: { readonly address: Address; readonly holder: string } | null;
-  /** The claim's list cannot be read, and nothing else is known then. */
+  /** The claim's list cannot be read, and it has nothing. */
   readonly unreadable?: Refusal | undefined;
+  /** What the claim lists and has not, in the order of the list: another IPAM or a backup brought it along. */
+  readonly wishes?: readonly InterfaceAddress[];
+  /** Another container of the claim's VM has an address that is not asked for. */
+  readonly runs?: boolean;
   /** An address that a deleted claim of the same name still has; it is about to be retained for this one. */
   readonly unreleased?: Address | undefined;
 }
@@ -118,6 +122,8 @@ export interface AttachView<A extends KnownAttachment, C extends KnownClaim> {
   mayFollow(claim: C): Fact<boolean>;
   /** Whether the claim, which has addresses, is of a VM, and moves to those that the VM asks for. */
   mayMove(claim: C): boolean;
+  /** Whether a claim has anything on this network. */
+  has(claim: C): Fact<boolean>;
   /** Attachments of an owner on this network, on this node, oldest first. */
   attachmentsOf(owner: Owner): readonly A[];
   /** Whether the network namespace of the attachment is certainly gone. */
@@ -131,11 +137,6 @@ export interface AttachView<A extends KnownAttachment, C extends KnownClaim> {
   isUserGone(user: ClaimUser, claim: C): boolean;
   /** Whether another user of the claim is not in the way: its pod is gone, or both belong to one migrating VM. */
   mayShare(user: ClaimUser, claim: C): Fact<boolean>;
-  /**
-   * Whether another user of the claim may run with what the claim lists: its pod has not certainly ended, and it is not
-   * attached with what is asked for instead.
-   */
-  mayRunWithListed(user: ClaimUser, claim: C): Fact<boolean>;
   /** Owner of an address, for messages; null: not known. */
   holderOf(address: Address): string | null;
   /** Whether the last holder of a cooling address was of the owner's namespace and has certainly ended. */

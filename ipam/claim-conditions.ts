@@ -79,15 +79,6 @@ export function leftCondition(
   return refusedCondition("NetworkLeft", message, time);
 }
 
-/** Whether a claim lists nothing because its VM has left: nobody is about to publish anything in it. */
-export function hasLeftNetwork(claim: {
-  readonly ips: readonly string[];
-  readonly conditions: readonly ClaimCondition[];
-}): boolean {
-  const known = claim.conditions.find(({ type }) => type === IPS_ALLOCATED);
-  return claim.ips.length === 0 && known?.reason === ("NetworkLeft" satisfies ClaimReason);
-}
-
 /** The claim lists another owner's address. A refused later request leaves the status True (`conditionOfRefusal`). */
 export function isConflict({ type, status, reason }: ClaimCondition): boolean {
   return type === IPS_ALLOCATED && status === "False" && reason === ("IPAddressConflict" satisfies ClaimReason);
@@ -114,23 +105,6 @@ export function standingCondition(
     lastTransitionTime: time,
   };
   return known?.status === condition.status && known.message === condition.message ? null : condition;
-}
-
-/**
- * What a claim is told instead of what its network once was said to give it, when its addresses were brought along and
- * no ADD has given them yet; null: it was told nothing, or this already.
- */
-export function broughtCondition(list: readonly ClaimCondition[], time: string): ClaimCondition | null {
-  const known = list.find(({ type }) => type === NETWORK_UP_TO_DATE);
-  if (known === undefined || known.status === "Unknown") return null;
-  const message = "the claim lists addresses that it was not given yet; condition IPsAllocated says whether it is";
-  return {
-    type: NETWORK_UP_TO_DATE,
-    status: "Unknown",
-    reason: "NotGivenYet",
-    message,
-    lastTransitionTime: time,
-  };
 }
 
 function goodCondition(message: string, time: string): ClaimCondition {

@@ -1,12 +1,21 @@
 import { type ClaimCondition, refusedCondition } from "./claim-conditions.ts";
 import type { Refusal, RefusalCode } from "./refusals.ts";
 
-/** Refusals about who makes the request, not about the addresses that the claim has. */
-const ABOUT_THE_REQUEST: readonly RefusalCode[] = ["CLAIM_IN_USE", "REQUEST_MISMATCH", "GATEWAY_HELD"];
+/** Refusals about who makes the request, or what it asks for, not about the addresses that the claim has. */
+const ABOUT_THE_REQUEST: readonly RefusalCode[] = [
+  "ADDRESS_COOLING",
+  "ADDRESS_EXCLUDED",
+  "ADDRESS_OUTSIDE",
+  "ADDRESS_RESERVED",
+  "ADDRESS_TAKEN",
+  "CLAIM_IN_USE",
+  "GATEWAY_HELD",
+  "REQUEST_MISMATCH",
+];
 
 /**
  * The condition that tells a claim why its latest request was refused; null for refusals that do not concern the claim.
- * Published addresses stay allocated whatever a later request says, and the condition says so. See docs/decisions/0010.
+ * What a claim has stays allocated whatever a later request says, and the condition says so. See docs/decisions/0093.
  */
 export function conditionOfRefusal(
   refusal: Refusal,

@@ -83,6 +83,13 @@ function reuse(question: AddressQuestion, bound: readonly HeldAddress[]): Addres
   return { kind: "reuse", addresses, slots };
 }
 
+/** Names who asks for the address that is refused: a request, or the list of a claim. */
+export function withSource(refusal: Refusal, requested: readonly RequestedAddress[]): Refusal {
+  const { about } = refusal;
+  const request = "address" in about && requested.find(({ address }) => sameAddress(address, about.address));
+  return request ? { ...refusal, message: `${refusal.message}; ${request.source} asks for it` } : refusal;
+}
+
 /** An answer has the addresses of an owner in the order of the network's subnets. */
 export function inRangeSetOrder(
   { rangeSets }: Pick<NetworkDefinition, "rangeSets">,

@@ -2,7 +2,6 @@
  * ipam/: decisions, without clock, randomness or I/O
  *
  *   decide-attach, decide-repeat, decide-addresses   one ADD: reuse, allocate or refuse
- *   follow-network, move-claim                       a claim whose VM changes its network, or asks for other addresses
  *   attach-view, claim-users                         the facts that these may ask for; who else uses a claim
  *   decide-reservation                               addresses for an owner without containers
  *   refusals, owner, stamp, finding                  tables and types that all rooms use
@@ -23,18 +22,18 @@ import type {
   SupersededReason,
 } from "./attach-view.ts";
 import { describeUser, isOfSamePod, otherUsers, userInTheWay } from "./claim-users.ts";
-import { decideAddresses, type Slot } from "./decide-addresses.ts";
+import { decideAddresses, type HeldAddress, type Slot } from "./decide-addresses.ts";
 import { claimRefOf, decideRepeat, type RepeatDecision, supersededBy, whyTooNarrow } from "./decide-repeat.ts";
 import { gatewaysOf } from "./definition/bridge-gateway.ts";
+import type { NetworkDefinition } from "./definition/network-definition.ts";
 import { parseRequestedAddress, type RequestedAddress } from "./definition/requested-address.ts";
 import { withReservation } from "./definition/reservations.ts";
-import { followNetwork } from "./follow-network.ts";
 import { missingSets } from "./former-state.ts";
-import { describeKept, moveClaim } from "./move-claim.ts";
 import { type Owner, ownerOfClaim, ownerWithoutClaim } from "./owner.ts";
 import { type Refusal, RefusalError, refuse } from "./refusals.ts";
-import { sameAddress } from "./space/address.ts";
+import { formatAddress, sameAddress } from "./space/address.ts";
 import type { InterfaceAddress } from "./space/cidr.ts";
+import { placeOf } from "./space/range-set.ts";
 import { isBefore } from "./stamp.ts";
 
 /*
@@ -46,15 +45,19 @@ import { isBefore } from "./stamp.ts";
  *   the claim may not be used                      refuse   CLAIM_ABSENT, CLAIM_OTHER_NETWORK, …, or warn and ignore it
  *   a newer sandbox of the pod is attached         refuse   SUPERSEDED
  *   the bridge's own address has another owner     refuse   GATEWAY_HELD
- *   the claim's list cannot be read                refuse   REQUEST_INVALID
- *   the owner's address has another owner          refuse   ADDRESS_TAKEN
+ *   a claim that has nothing, and whose list       refuse   REQUEST_INVALID
+ *   cannot be read
  *   a deleted claim of its name has an address     refuse   PREDECESSOR_HOLDS
  *   another container uses the claim               refuse   CLAIM_IN_USE
- *   the claim of the VM is on another network      as below, with what the claim has on this one (followNetwork)
- *   the claim of a VM that asks for others         allocate, unless it runs with them (moveClaim)
+ *   the claim of a VM that asks for others         allocate, unless it runs with what it has
  *   the owner has addresses                        reuse    (REQUEST_MISMATCH, ADDRESS_OUTSIDE, …), with what the
  *                                                           network has been given since, unless they are used
- *   otherwise                                      allocate (POOL_FULL, ADDRESS_TAKEN, …)
+ *   otherwise                                      allocate (POOL_FULL, ADDRESS_TAKEN, …); what a claim lists is asked
+ *                                                           for where it has nothing
+ *
+ * A claim that a request on another network names follows its VM where that is to be there: KubeVirt 1.9 lets the
+ * network of a running VM be edited (VEP 140). One whose network is "" is of a definition without a name, which
+ * kubevirt/ipam-extensions copies as it is written: it is of the network of its VM's interface.
  */
 
 /** A claim that is ignored while the ADD goes on without it, and the reason. */
@@ -71,6 +74,7 @@ interface Refused<C> {
   readonly ignored: IgnoredClaim<C> | null;
   /** The refusal follows from the free space that the store knows, which may be out of date. */
   readonly isByFreeSpace: boolean;
+  readonly requested: readonly RequestedAddress[];
 }
 
 interface Granted<A extends KnownAttachment, C extends KnownClaim> {
@@ -90,6 +94,8 @@ export type AttachDecision<A extends KnownAttachment, C extends KnownClaim> =
       readonly kind: "allocate";
       readonly slots: readonly Slot[];
       readonly requested: readonly RequestedAddress[];
+      /** What the claim had instead of what its VM asks for. */
+      readonly instead: readonly InterfaceAddress[];
     } & Granted<A, C>)
   | Refused<C>;
 
@@ -109,15 +115,24 @@ export function decideAttach<A extends KnownAttachment, C extends KnownClaim>(
   if (claim === undefined) return undefined;
   if (claim === null) return refused<C>(null, refuse("CLAIM_ABSENT", { claim: name }));
   if (claim.network !== ask.network) {
-    const followed = followNetwork({ ask, definition, mayFollow: () => view.mayFollow(claim) }, claim);
-    if (followed === undefined) return undefined;
-    if ("code" in followed) return refused(claim, followed);
-    return decideFor(view, ownerOfClaim(followed), followed, null);
+    const follows = definition.allowPersistentIPs && view.mayFollow(claim);
+    if (follows === undefined) return undefined;
+    if (!follows) {
+      const claimNetwork = claim.network || '""';
+      return refused(claim, refuse("CLAIM_OTHER_NETWORK", { claim: name, claimNetwork, network: ask.network }));
+    }
+    // What it asks for is about the network that it was made for.
+    const ipRequests = claim.network === "" ? claim.ipRequests : [];
+    return decideFor(view, ownerOfClaim(claim), { ...claim, ipRequests, followsFrom: claim.network }, null);
   }
-  // A claim keeps its addresses even when the network no longer allows persistent ones.
-  if (!definition.allowPersistentIPs && claim.ips.length === 0) {
-    const refusal = refuse("PERSISTENCE_NOT_ALLOWED", { claim: name, network: ask.network });
-    return decideFor(view, ownerWithoutClaim(ask), null, { claim, refusal });
+  if (!definition.allowPersistentIPs) {
+    // A claim keeps its addresses even when the network no longer allows persistent ones.
+    const has = view.has(claim);
+    if (has === undefined) return undefined;
+    if (!has) {
+      const refusal = refuse("PERSISTENCE_NOT_ALLOWED", { claim: name, network: ask.network });
+      return decideFor(view, ownerWithoutClaim(ask), null, { claim, refusal });
+    }
   }
   const whyNot = view.whyNot(claim);
   if (whyNot === undefined) return undefined;
@@ -179,9 +194,8 @@ function decideHoldings<A extends KnownAttachment, C extends KnownClaim>(
   }
   const holdings = view.holdings(attacher);
   if (holdings === undefined) return undefined;
-  const { held, taken, unreadable, unreleased } = holdings;
+  const { held, unreadable, unreleased, wishes = [], runs = false } = holdings;
   if (unreadable !== undefined) return no(unreadable);
-  if (taken !== null) return no(refuse("ADDRESS_TAKEN", { ...taken, network: ask.network }));
   if (unreleased !== undefined)
     return no(refuse("PREDECESSOR_HOLDS", { claim: claimRefOf(ask), address: unreleased, network: ask.network }));
   const user = claim === null || claim.isClosed ? null : userInTheWay(view, attacher, claim, others);
@@ -189,32 +203,29 @@ function decideHoldings<A extends KnownAttachment, C extends KnownClaim>(
   if (user !== null) {
     return no(refuse("CLAIM_IN_USE", { claim: claimRefOf(ask), holder: describeUser(user) }));
   }
+  const counts = held.filter(({ state }) => state === "bound");
   // Whoever has addresses keeps them, but for a VM, which gets what is reserved for it at its next start.
-  const isFree = !held.some(({ state }) => state === "bound") || (claim !== null && view.mayMove(claim));
+  const mayMove = claim !== null && view.mayMove(claim);
+  const isFree = counts.length === 0 || mayMove;
   const given = isFree ? withReservation(ask.requested, definition.reservations, ask.mac) : ask.requested;
-  const asked = claim === null ? given : requestedWith(claim, given);
+  const asked = claim === null || counts.length > 0 ? given : requestedWith(claim, given);
   if ("code" in asked) return no(asked);
   let requested = asked;
   let own = held;
   // Beside another container of the same VM its guest goes on running, with what it has.
-  const claimUsers = claim === null ? [] : otherUsers(view, attacher, claim, others);
-  if (claimUsers === undefined) return undefined;
-  const users = claim === null ? others : claimUsers;
-  if (claim !== null && claim.ips.length > 0) {
-    const listed = held.filter(({ state }) => state === "bound");
-    const move = moveClaim(view, claim, { held: listed, requested, users: claimUsers });
-    if (move === undefined) return undefined;
-    if (move === "stays") {
-      const warning = { reason: "AddressKept" as const, message: describeKept(listed, requested) };
+  const users = claim === null ? others : otherUsers(view, attacher, claim, others);
+  if (users === undefined) return undefined;
+  const isHeld = ({ address }: RequestedAddress) => counts.some((one) => sameAddress(one.address, address));
+  if (mayMove && counts.length > 0 && !requested.every(isHeld)) {
+    if (runs) {
+      const warning = { reason: "AddressKept" as const, message: describeKept(counts, requested) };
       attacher = { ...attacher, warnings: [...attacher.warnings, warning] };
       requested = [];
-    }
-    if (move === "moves") {
-      attacher = { ...attacher, claim: { ...claim, ips: [], followsFrom: claim.network } };
-      own = held.map((one) => ({ ...one, state: "cooling" }));
-    }
+    } else own = held.map((one) => ({ ...one, state: "cooling" }));
   }
   const bound = own.filter(({ state }) => state === "bound");
+  const wished = counts.length > 0 || claim === null ? [] : wishedFor(definition, claim, { own, requested, wishes });
+  requested = [...requested, ...wished];
   const renews = view.mayRenew && bound.length > 0 && users.length === 0;
   const decision = decideAddresses({
     definition,
@@ -227,10 +238,13 @@ function decideHoldings<A extends KnownAttachment, C extends KnownClaim>(
     seed: claim === null ? null : owner.uid,
     nowMs: view.nowMs,
     holderOf: (address) => view.holderOf(address),
+    // A cooling address is as good as free for a claim that lists it.
     mayReturn: (address, state) =>
-      state === "cooling" ? view.mayReturn(address, owner) : view.goneUsersOf(address, owner).length > 0,
+      state === "cooling"
+        ? wished.some((one) => sameAddress(one.address, address)) || view.mayReturn(address, owner)
+        : view.goneUsersOf(address, owner).length > 0,
   });
-  if (decision.kind === "refuse") return { ...no(decision.refusal), isByFreeSpace: true };
+  if (decision.kind === "refuse") return { ...no(decision.refusal), isByFreeSpace: true, requested };
   const families =
     decision.kind === "reuse"
       ? decision.addresses.map(({ address }) => address.family)
@@ -245,7 +259,41 @@ function decideHoldings<A extends KnownAttachment, C extends KnownClaim>(
   const all = { ignored, attacher: { ...attacher, superseded: [...attacher.superseded, ...more] } };
   return decision.kind === "reuse"
     ? { kind: "reuse", addresses: decision.addresses, slots, ...all }
-    : { kind: "allocate", slots, requested, ...all };
+    : { kind: "allocate", slots, requested, instead: own === held ? [] : counts, ...all };
+}
+
+/**
+ * Of each subnet where the claim has nothing, and nothing else is asked for, the first that lies in it; else the first.
+ */
+function wishedFor(
+  { rangeSets }: NetworkDefinition,
+  claim: KnownClaim,
+  known: {
+    readonly own: readonly HeldAddress[];
+    readonly requested: readonly RequestedAddress[];
+    readonly wishes: readonly InterfaceAddress[];
+  },
+): RequestedAddress[] {
+  const { own, requested, wishes } = known;
+  const indexOf = ({ address }: Pick<InterfaceAddress, "address">) => placeOf(rangeSets, address)?.index;
+  const taken = new Set([...own, ...requested].flatMap((one) => indexOf(one) ?? []));
+  const source = `the list of claim ${claim.namespace}/${claim.name}`;
+  const wished = wishes.flatMap(({ address }): RequestedAddress[] => {
+    const index = indexOf({ address });
+    if (index === undefined || taken.has(index)) return [];
+    taken.add(index);
+    return [{ address, prefixLength: null, source }];
+  });
+  const isOutside = taken.size === 0 && wished.length === 0;
+  return isOutside ? wishes.slice(0, 1).map(({ address }) => ({ address, prefixLength: null, source })) : wished;
+}
+
+/** For the VM's owner: what it asks for is given at its next start. */
+function describeKept(held: readonly HeldAddress[], requested: readonly RequestedAddress[]): string {
+  const list = (all: readonly Pick<HeldAddress, "address">[]) =>
+    all.map(({ address }) => formatAddress(address)).join(", ");
+  const sources = [...new Set(requested.map(({ source }) => source))].join(" and ");
+  return `${sources} asks for ${list(requested)}, but the VM runs with ${list(held)} and keeps it; stop and start the VM to give it what it asks for`;
 }
 
 /** The claim's request counts only at its first use; the runtime's request must fit what is held. */
@@ -253,7 +301,6 @@ function requestedWith(
   claim: KnownClaim,
   requested: readonly RequestedAddress[],
 ): readonly RequestedAddress[] | Refusal {
-  if (claim.ips.length > 0) return requested;
   const all = [...requested];
   try {
     for (const text of claim.ipRequests) {
@@ -268,5 +315,5 @@ function requestedWith(
 }
 
 function refused<C>(claim: C | null, refusal: Refusal, ignored: IgnoredClaim<C> | null = null): Refused<C> {
-  return { kind: "refuse", refusal, claim, ignored, isByFreeSpace: false };
+  return { kind: "refuse", refusal, claim, ignored, isByFreeSpace: false, requested: [] };
 }

@@ -1,7 +1,6 @@
 import type { ClaimReason } from "./claim-conditions.ts";
 import { shortened } from "./copied-text.ts";
-import { fill, type Placeholder } from "./message-template.ts";
-import type { Address } from "./space/address.ts";
+import { type Address, formatAddress } from "./space/address.ts";
 
 /**
  * Every refusal. `say` states the problem, `hint` what an operator can do next; both contain `{placeholders}`.
@@ -323,4 +322,17 @@ export class RefusalError extends Error {
     super(refusal.message);
     this.refusal = refusal;
   }
+}
+
+type Placeholder<Text extends string> = Text extends `${string}{${infer Name}}${infer Rest}`
+  ? Name | Placeholder<Rest>
+  : never;
+
+/** Puts values in place of names in braces; in one pass, so that a value that itself contains `{…}` stays as it is. */
+function fill(template: string, values: Readonly<Record<string, string | number | Address>>): string {
+  return template.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = values[name];
+    if (value === undefined) throw new Error(`refusal text "${template}" needs a value for ${name}`);
+    return typeof value === "object" ? formatAddress(value) : String(value);
+  });
 }

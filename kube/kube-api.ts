@@ -101,6 +101,11 @@ export interface ListRequest {
    * later moment than those before it, and may begin with objects that were on them.
    */
   readonly onePage?: boolean;
+  /**
+   * From the server's cache as soon as that has reached this version, else by a quorum read: before Kubernetes 1.31 a
+   * cache learns of other resources' versions with its own next change only, and a server waits three seconds for that.
+   */
+  readonly notOlderThan?: string;
   /** Only metadata of each object (PartialObjectMetadata). */
   readonly metadataOnly?: boolean;
   /** Called for each object while the list is being read. */

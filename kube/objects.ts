@@ -32,9 +32,6 @@ export const ANNOTATION_ALLOCATION = `${GROUP}/allocation`;
 /** For a container that is not attached here: the record that it was imported from, and whose end ends it. */
 export const ANNOTATION_IMPORTED_FROM = `${GROUP}/imported-from`;
 
-/** Of an IPAMClaim whose VM went to another network: `FollowedNetwork` in kube/views/followed-network.ts. */
-export const ANNOTATION_FOLLOWED = `${GROUP}/followed`;
-
 /** In a write: who writes which field is not recorded. Nobody applies here, and it is half of an IPAllocation. */
 export const NO_MANAGED_FIELDS = { managedFields: [{}] } as const;
 
@@ -95,8 +92,6 @@ export interface IPAllocation {
     readonly owner: AllocationOwner;
     readonly vm?: { readonly name: string; readonly uid: string };
     readonly mac?: string;
-    /** From a claim with prefilled status, and not attached by us yet. */
-    readonly adopted?: boolean;
   };
   readonly status?: {
     readonly state?: "Bound" | "Retained" | "Cooling";

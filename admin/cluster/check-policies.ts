@@ -103,10 +103,9 @@ const NODE_ACCOUNT = "holdfast-node";
 
 /** The policies of deploy/admission, each with a binding of its name, and the fingerprints of what they say. */
 export const SHIPPED_POLICIES: Readonly<Record<string, string>> = {
-  "holdfast-node-allocations": "f334d78bc919f000",
+  "holdfast-node-allocations": "4ad5a73e33b54c32",
   "holdfast-node-networks": "24a0f1899e5e5ccd",
-  "holdfast-node-claims": "38577b76ee7a6248",
-  "holdfast-node-claim-networks": "09ca279df11da6fa",
+  "holdfast-node-claims": "022ed40b7fd735b9",
 };
 
 /** Of what a ValidatingAdmissionPolicy decides; the same with the server's defaults and without them. */

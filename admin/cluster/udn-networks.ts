@@ -3,11 +3,11 @@ import type { NetworkView } from "../../allocations/records.ts";
 import { viewNetwork } from "../../allocations/views.ts";
 import { networkNameIn } from "../../ipam/definition/nad-config.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { formatAddress } from "../../ipam/space/address.ts";
+import { type Address, formatAddress } from "../../ipam/space/address.ts";
 import { Pool } from "../../ipam/space/pool.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { CLAIMS_PATH, NADS_PATH, PODS_PATH } from "../../kube/objects.ts";
-import { type ClaimView, claimAddresses, projectClaim } from "../../kube/views/claim-view.ts";
+import { listedAddresses, projectClaim } from "../../kube/views/claim-view.ts";
 import { statusAddresses } from "../../kube/views/held-addresses.ts";
 import { MalformedObjectError } from "../../kube/views/object-metadata.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
@@ -68,7 +68,7 @@ async function readNetworks(api: KubeApi, ours: ReadonlySet<string>): Promise<Ud
   });
 }
 
-type Addresses = Map<string, ReturnType<typeof claimAddresses>[number]["address"]>;
+type Addresses = Map<string, Address>;
 type AddressesInUse = Map<string, { readonly addresses: Addresses; pods: number }>;
 
 /** Each once. */
@@ -96,19 +96,10 @@ async function readHeld(api: KubeApi, networks: ReadonlySet<string>): Promise<Ad
   }
   for (const object of claims ?? []) {
     const claim = sound(() => projectClaim(object));
-    for (const address of claim ? addressesOf(claim) : [])
+    for (const { address } of claim ? listedAddresses(claim) : [])
       held.get(claim?.network ?? "")?.addresses.set(formatAddress(address), address);
   }
   return held;
-}
-
-/** A malformed claim is OVN-Kubernetes' concern. */
-function addressesOf(claim: ClaimView) {
-  try {
-    return claimAddresses(claim).map(({ address }) => address);
-  } catch {
-    return [];
-  }
 }
 
 function sound<T>(project: () => T): T | null {

@@ -16,6 +16,7 @@ import {
   type NodeFact,
   present,
   UNKNOWN,
+  type Wants,
 } from "./facts.ts";
 import {
   type FactMemory,
@@ -56,6 +57,10 @@ export interface Caches {
   readonly nodes: Cache<NodeFact>;
   readonly stoppedPods: Pick<StoppedPods, "has">;
   readonly catalog: Pick<DefinitionCatalog, "networkOfNad">;
+  /** Names of the allocations of a claim (UID); absent: they are looked for. */
+  readonly namesOf?: FactMemory["namesOf"];
+  /** Where the VM of a claim (UID) wants it, as was read last; absent: nothing is known of any. */
+  readonly wanted?: ReadonlyMap<string, Wants>;
   /** null: no machines are followed. */
   readonly machines: MachineSources | null;
 }
@@ -99,7 +104,7 @@ export function projectAllocation(object: IPAllocation): CachedAllocation {
 }
 
 /** What is looked up by something else than the name of an object. */
-export interface FactIndexes extends Pick<FactMemory, "attachedToClaim" | "guestRunsElsewhere"> {
+export interface FactIndexes extends Pick<FactMemory, "attachedToClaim" | "guestRunsElsewhere" | "namesOf"> {
   /** Pods that are not terminal and name the claim (`namespace/name`). */
   podsNaming(claim: string): readonly SweptPod[];
   addressPools(namespace: string): readonly AddressPoolView[];
@@ -114,6 +119,7 @@ export function cachedFacts(caches: Caches): Facts {
 export function cachedMemory(caches: Caches, indexes: FactIndexes): FactMemory {
   return {
     attachedToClaim: (pod, claim) => indexes.attachedToClaim(pod, claim),
+    namesOf: caches.namesOf ?? ((claim) => indexes.namesOf(claim)),
     wasSeenStopped: (podUid) => caches.stoppedPods.has(podUid),
     guestRunsElsewhere: (...of) => indexes.guestRunsElsewhere(...of),
     machines: caches.machines ?? NO_MEMORY,
@@ -145,6 +151,16 @@ export function cachedReader(caches: Caches, indexes: FactIndexes): FactReader {
   return {
     get: (kind, key) => kinds[kind](key),
     podsNaming: (namespace, claim) => (pods.known ? present(indexes.podsNaming(`${namespace}/${claim}`)) : UNKNOWN),
+    wants: ({ uid }) => {
+      const wanted = caches.wanted?.get(uid);
+      return wanted === undefined ? UNKNOWN : present(wanted);
+    },
+    // Only asked for where a VM has left, which a part of the controller has found.
+    launcherLives: (namespace, vmi) => {
+      if (!pods.known) return UNKNOWN;
+      const isLauncher = (pod: SweptPod) => pod.namespace === namespace && pod.vmi?.uid === vmi && !pod.terminal;
+      return present([...pods.items.values()].some(isLauncher));
+    },
     addressPools: (namespace) => (machines?.pools.known ? present(indexes.addressPools(namespace)) : UNKNOWN),
   };
 }
@@ -162,6 +178,7 @@ function indexesOf({ allocations, pods, machines }: Caches): FactIndexes {
       pools ??= poolsByNamespace(machines?.pools.items ?? new Map());
       return pools.get(namespace) ?? [];
     },
+    namesOf: namesByClaim(allocations.items),
     attachedToClaim: attachedClaims(allocations.items),
     guestRunsElsewhere: migratedGuests(allocations.items),
   };
@@ -176,6 +193,15 @@ export function poolsByNamespace(
   pools: ReadonlyMap<string, AddressPoolView>,
 ): ReadonlyMap<string, readonly AddressPoolView[]> {
   return groupBy(pools, ({ namespace }) => [namespace]);
+}
+
+/** Indexes the allocations at the first call. */
+function namesByClaim(allocations: ReadonlyMap<string, CachedAllocation>): FactIndexes["namesOf"] {
+  let names: ReadonlyMap<string, readonly CachedAllocation[]> | null = null;
+  return (claim) => {
+    names ??= groupBy(allocations, ({ object }) => [`${object.spec?.owner?.uid}`]);
+    return (names.get(claim) ?? []).map(({ key }) => key);
+  };
 }
 
 /** Indexes the allocations at the first call. */

@@ -1,8 +1,6 @@
-import { hasLeftNetwork } from "../../ipam/claim-conditions.ts";
 import { isObject } from "../../ipam/definition/definition-keys.ts";
-import { type Address, formatAddress, parseAddress } from "../../ipam/space/address.ts";
-import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import type { ClaimView } from "../../kube/views/claim-view.ts";
+import { formatAddress, parseAddress } from "../../ipam/space/address.ts";
+import { type ClaimView, vmOwners } from "../../kube/views/claim-view.ts";
 import { type PodAddress, statusAddresses } from "../../kube/views/held-addresses.ts";
 import { claimsNamedBy } from "../../kube/views/network-selection.ts";
 import { type PodView, projectPod } from "../../kube/views/pod-view.ts";
@@ -72,23 +70,8 @@ export function nodeFact(object: { readonly status?: unknown }): NodeFact {
   return { unreachable: ready?.status === "Unknown" };
 }
 
-/** The addresses of a claim. Malformed entries count, but name no address. */
 export function claimFact(view: ClaimView): ClaimFact {
-  const addresses = view.ips.map(readAddress).filter((one) => one !== null);
-  return {
-    uid: view.uid,
-    network: view.network,
-    creationTimestamp: view.creationTimestamp,
-    listedCount: view.ips.length,
-    hasLeft: hasLeftNetwork(view),
-    addresses: addresses.map(formatAddress),
-  };
-}
-
-function readAddress(text: string): Address | null {
-  try {
-    return parseInterfaceAddress(text).address;
-  } catch {
-    return null;
-  }
+  const { namespace, name, uid, network, creationTimestamp, ips, deletionTimestamp } = view;
+  const vm = vmOwners(view.owners).length > 0 ? view.vm : null;
+  return { namespace, name, uid, network, creationTimestamp, ips, vm, isDeleting: deletionTimestamp !== null };
 }

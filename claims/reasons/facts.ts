@@ -1,4 +1,5 @@
 import type { PoolReference } from "../../kube/views/machine-claim-view.ts";
+import type { JudgedAllocation } from "./verdict.ts";
 
 /** What is known about an object. `unknown` must be treated as "in use". */
 export type Found<T> =
@@ -37,17 +38,18 @@ export interface ReportedAddress {
 }
 
 export interface ClaimFact {
+  readonly namespace: string;
+  readonly name: string;
   readonly uid: string;
-  /** Networks may overlap: the listed addresses belong to this one. */
+  readonly isDeleting: boolean;
+  /** `spec.network` */
   readonly network: string;
   /** RFC 3339, in whole seconds of the API server's clock; compared with those of other objects only. */
   readonly creationTimestamp: string;
-  /** Number of entries of `status.ips`, readable or not: 0 means that nothing was published yet. */
-  readonly listedCount: number;
-  /** It lists nothing because its VM has left the network (hasLeftNetwork). */
-  readonly hasLeft?: boolean;
-  /** Addresses of `status.ips`, canonical, without mask. */
-  readonly addresses: readonly string[];
+  /** `status.ips` as written. */
+  readonly ips: readonly string[];
+  /** The VM or VMI that owns it; null: none. */
+  readonly vm: { readonly name: string; readonly uid: string } | null;
 }
 
 export interface NodeFact {
@@ -119,8 +121,26 @@ export interface MachineFacts {
   wasPaused(network: string, cluster: string): Found<boolean>;
 }
 
+/** Where a claim is to be. */
+export interface Wants {
+  /** null: where no claim can follow its VM, another plugin's network or one without persistent addresses. */
+  readonly network: string | null;
+  /** What its VM asks for there, canonical. */
+  readonly asks: readonly string[];
+  /** UID of the VMI that wants it; null: nothing of the VM runs, or there is none. */
+  readonly vmi: string | null;
+  /** The NetworkAttachmentDefinition, `namespace/name`; "": there is no VM. */
+  readonly nad: string;
+}
+
 export interface Facts extends MachineFacts {
   claim(namespace: string, name: string): Found<ClaimFact>;
+  /** What a claim of a VM is to be on; that of others is `spec.network`. */
+  wants(claim: ClaimFact): Found<Wants>;
+  /** Bound allocations of the claim, by its UID, besides those named: what it has on any network. */
+  had(claim: ClaimFact, besides: readonly string[]): Found<readonly JudgedAllocation[]>;
+  /** Whether a launcher pod of a VMI (UID) lives. */
+  launcherLives(namespace: string, vmi: string): Found<boolean>;
   pod(namespace: string, name: string): Found<PodFact>;
   node(name: string): Found<NodeFact>;
   /** Whether a gone pod with this UID was seen with all containers ended (StoppedPods). False is no evidence. */

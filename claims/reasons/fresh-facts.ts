@@ -23,9 +23,19 @@ import { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import { projectNad } from "../../networks/nad-view.ts";
 import type { SingleFlight } from "../../platform/single-flight.ts";
 import { claimFact, nodeFact, projectSweptPod } from "./fact-views.ts";
-import { ABSENT, type Facts, type Found, type NamespaceFact, present, UNKNOWN } from "./facts.ts";
+import {
+  ABSENT,
+  type ClaimFact,
+  type Facts,
+  type Found,
+  type NamespaceFact,
+  present,
+  UNKNOWN,
+  type Wants,
+} from "./facts.ts";
 import { listFacts, readFact } from "./fresh-read.ts";
 import { type FactMemory, type FactReader, type MachineMemory, type ReadKinds, readFacts } from "./read-facts.ts";
+import { readVmWants } from "./vm-wants.ts";
 
 /** Facts that one verdict may require one after the other; more than any allocation has attachments. */
 const ROUNDS_MAX = 64;
@@ -68,6 +78,14 @@ export async function decideFresh<T>(
         if (pods.kind !== "present") return UNKNOWN;
         return present(pods.it.filter((pod) => !pod.terminal && pod.claims.includes(claim)));
       },
+      wants: (claim) => ask(`wants ${claim.namespace}/${claim.name}`, false, () => readWants(api, claim)),
+      launcherLives: (namespace, vmi) => {
+        const path = namespacedPath(PODS_PATH, namespace);
+        const pods = ask(`pods ${namespace}`, true, () => listFacts(api, path, projectSweptPod));
+        return pods.kind === "present"
+          ? present(pods.it.some((pod) => !pod.terminal && pod.vmi?.uid === vmi))
+          : UNKNOWN;
+      },
       addressPools: (namespace) => {
         const path = namespacedPath(ADDRESS_POOLS_PATH, namespace);
         return ask(`pools ${namespace}`, true, () => listFacts(api, path, projectAddressPool));
@@ -77,6 +95,24 @@ export async function decideFresh<T>(
     if (missing.size === 0 || round === ROUNDS_MAX) return decision;
     for (const [question, read] of missing) answers.set(question, await read());
   }
+}
+
+/** By quorum reads of the VMI or VM, and of the NAD that it names. */
+async function readWants(api: KubeApi, { namespace, name, vm }: ClaimFact): Promise<Found<Wants>> {
+  const wanted = vm === null ? UNKNOWN : await readVmWants(api, { namespace, name, vm });
+  if (wanted.kind !== "present") return UNKNOWN;
+  const { nad, asks, vmi } = wanted.it;
+  const verdict = await readFact(api, [namespacedPath(NADS_PATH, split(nad).namespace, split(nad).name)], (object) => {
+    const catalog = new DefinitionCatalog(api.clock);
+    const view = projectNad(object);
+    catalog.upsert(view);
+    return catalog.verdict(view.key);
+  });
+  if (verdict.kind !== "present") return UNKNOWN;
+  const { it } = verdict;
+  if (it.kind === "not-ours" || (it.kind === "ok" && !it.definition.allowPersistentIPs))
+    return present({ network: null, asks, vmi, nad });
+  return it.kind === "ok" ? present({ network: it.network, asks, vmi, nad }) : UNKNOWN;
 }
 
 function freshKinds(api: KubeApi, machines: MachineMemory) {

@@ -1,7 +1,9 @@
 import { formatAddress, parseAddress } from "../../ipam/space/address.ts";
 import type { MachineResource } from "../../kube/cluster-api.ts";
+import { allocationName } from "../../kube/object-names.ts";
 import { ANNOTATION_ALLOCATION, type IPNetwork } from "../../kube/objects.ts";
 import type { AddressPoolView } from "../../kube/views/address-pool-view.ts";
+import { listedAddresses } from "../../kube/views/claim-view.ts";
 import type { CapiClusterView, MachineAddressView, MachineClaimView } from "../../kube/views/machine-claim-view.ts";
 import type { SweptPod } from "./fact-views.ts";
 import {
@@ -15,6 +17,7 @@ import {
   type NodeFact,
   present,
   UNKNOWN,
+  type Wants,
 } from "./facts.ts";
 import type { JudgedAllocation } from "./verdict.ts";
 
@@ -39,6 +42,8 @@ export interface FactReader {
   get<K extends keyof ReadKinds>(kind: K, key: string): Found<ReadKinds[K]>;
   podsNaming(namespace: string, claim: string): Found<readonly SweptPod[]>;
   addressPools(namespace: string): Found<readonly AddressPoolView[]>;
+  wants(claim: ClaimFact): Found<Wants>;
+  launcherLives(namespace: string, vmi: string): Found<boolean>;
 }
 
 /** One claim of those that have had a name: `key` is `namespace/name`. */
@@ -50,6 +55,8 @@ export interface NamedClaim {
 export interface FactMemory {
   /** Whether the pod is attached to an address of the claim. */
   readonly attachedToClaim: (pod: SweptPod, claim: NamedClaim) => boolean;
+  /** Names of the allocations of a claim (UID), as far as they are known: where to look. */
+  readonly namesOf: (claim: string) => Iterable<string>;
   readonly wasSeenStopped: Facts["wasSeenStopped"];
   /** As the allocations say, of which the controller has a copy. */
   readonly guestRunsElsewhere: Facts["guestRunsElsewhere"];
@@ -77,6 +84,20 @@ export const NO_MEMORY: MachineMemory = {
 export function readFacts(reader: FactReader, memory: FactMemory): Facts {
   const { attachedToClaim, wasSeenStopped, guestRunsElsewhere, machines } = memory;
   return {
+    wants: (claim) =>
+      claim.vm === null ? present({ network: claim.network, asks: [], vmi: null, nad: "" }) : reader.wants(claim),
+    launcherLives: (namespace, vmi) => reader.launcherLives(namespace, vmi),
+    had: (claim, besides) => {
+      const listed = listedAddresses(claim).map(({ address }) => allocationName(claim.network, address));
+      const found: JudgedAllocation[] = [];
+      for (const name of new Set([...memory.namesOf(claim.uid), ...listed])) {
+        if (besides.includes(name)) continue;
+        const one = reader.get("allocation", name);
+        if (one.kind === "unknown") return UNKNOWN;
+        if (one.kind === "present" && isOf(one.it, claim)) found.push(one.it);
+      }
+      return present(found);
+    },
     claim: (namespace, name) => reader.get("claim", `${namespace}/${name}`),
     pod: (namespace, name) => reader.get("pod", `${namespace}/${name}`),
     node: (name) => reader.get("node", name),
@@ -113,7 +134,12 @@ export function readFacts(reader: FactReader, memory: FactMemory): Facts {
   };
 }
 
-export type FactKind = keyof ReadKinds | "pods-naming" | "address-pools" | "guests";
+function isOf({ object, address }: JudgedAllocation, { uid }: ClaimFact): boolean {
+  const { owner } = object.spec ?? {};
+  return address !== null && owner?.kind === "IPAMClaim" && owner.uid === uid && object.status?.state === "Bound";
+}
+
+export type FactKind = keyof ReadKinds | "pods-naming" | "launchers" | "address-pools" | "guests";
 
 /**
  * As `readFacts`, and notes every question: a verdict changes only when one of the answers does. Guests are noted by
@@ -133,6 +159,12 @@ export function notedFacts(reader: FactReader, memory: FactMemory, note: (kind: 
       addressPools: (namespace) => {
         note("address-pools", namespace);
         return reader.addressPools(namespace);
+      },
+      // Who finds out tells of it as of a change of the claim.
+      wants: (claim) => reader.wants(claim),
+      launcherLives: (namespace, vmi) => {
+        note("launchers", `${namespace} ${vmi}`);
+        return reader.launcherLives(namespace, vmi);
       },
     },
     {

@@ -2,17 +2,18 @@
  * claims/reasons/: why an address is kept, or given back
  *
  *   relations, machines      the tables of relations, and the verdicts about them; verdict: their words
+ *   claim-says, vm-wants     what a claim has and is to list; where its VM is to be
  *   facts                    what verdicts rest on; fact-views: read from objects; allocation-rows: how they are kept
  *   read-facts               facts over a reader: caches (followed copies) or fresh-facts, fresh-read (quorum reads)
  *   stopped-pods             pods that were seen to end
  */
 
+import { wasImported } from "../../allocations/allocation-object.ts";
 import { knownKindOf, OWNER_KINDS } from "../../ipam/owner.ts";
 import { cooldownSeconds, retainSeconds } from "../../ipam/space/cooldown.ts";
 import {
   type AllocationAttachment,
   type AllocationOwner,
-  ANNOTATION_IMPORTED_FROM,
   attachmentKey,
   attachmentsIn,
   BOUND_FINALIZER,
@@ -20,7 +21,8 @@ import {
 } from "../../kube/objects.ts";
 import { isStaticUid } from "../../kube/views/pod-view.ts";
 import { parseTime } from "../../platform/time.ts";
-import { type ClaimFact, type Facts, isPod, type NamingPod, type PodFact, UNKNOWN } from "./facts.ts";
+import { claimSays, hasLeft, isAskedFor } from "./claim-says.ts";
+import { type ClaimFact, type Facts, isPod, type NamingPod, UNKNOWN } from "./facts.ts";
 import { isStillNamed, judgeMachines } from "./machines.ts";
 import { type JudgedAllocation, type Rules, UNKNOWN_KEPT, type Verdict } from "./verdict.ts";
 
@@ -31,18 +33,24 @@ import { type JudgedAllocation, type Rules, UNKNOWN_KEPT, type Verdict } from ".
  *
  *   state    owner      of the owner               of the containers              verdict
  *   ───────  ─────────  ─────────────────────────  ─────────────────────────────  ────────────────────────────
- *   Bound    IPAMClaim  lists the address          living, or none                keep    claim-lists
- *                       (also being deleted)       pod gone, node exists          keep    claim-lists
+ *   Bound    IPAMClaim  is there (also being       a living pod, or one that is   keep    claim-has
+ *                       deleted)                   gone while its node exists *
  *                                                  pod not living, node gone      prune   node-gone
- *   Bound    IPAMClaim  lists nothing              any                            keep    claim-unpublished
- *                                                  (a paused daemon may publish it still, however late)
- *   Bound    IPAMClaim  lists others only          a living pod reports it        keep    pod-reports-address
- *                                                  a living pod reports nothing   keep    pod-alive
- *                                                  pod gone, node exists          keep    container-may-run *
- *                                                  otherwise                      release claim-does-not-list
- *                       is on another network:     living                         keep    pod-alive
- *                       its VM went there, or is   pod gone, node exists          keep    container-may-run *
- *                       about to; or has left      all ended                      as "lists others only"
+ *            without containers:
+ *                       says other than it has     none                           keep    claim-says-otherwise
+ *                       (claim-says.ts), or its VM
+ *                       is not known
+ *                       counts, and the VM is to   none                           keep    claim-has
+ *                       be here, or asks for it
+ *                       another of its subnet      none                           release another-counts
+ *                       counts
+ *                       the VM is to be elsewhere, none                           release vm-moved
+ *                       and has what is listed or
+ *                       attached there
+ *                       the VM runs where no claim none                           release vm-left
+ *                       follows; no pod names this
+ *                       otherwise: stopped,        none                           keep    claim-has
+ *                       unplugged, about to move
  *   Bound    IPAMClaim  gone, or another UID       pod living                     keep    pod-alive
  *                                                  a living pod names the claim   keep    pod-names-claim
  *                                                  (not where it exists again, in a network that retains)
@@ -85,8 +93,8 @@ import { type JudgedAllocation, type Rules, UNKNOWN_KEPT, type Verdict } from ".
  *     reachable: then released, with the same word as when the node is gone, once both have been observed for so long.
  *     A node that is reachable ends its attachments itself, and puts back what is taken from them meanwhile.
  *
- * A younger claim of the same name does not make pods that are younger than itself, or attached to it, hold what its
- * predecessor had.
+ * Beside a younger claim of the same name, pods that are younger than that, attached to it, or report nothing yet, do
+ * not hold what its predecessor had.
  */
 
 type PodKnowledge = "living" | "completed" | "gone" | "unknown";
@@ -149,63 +157,55 @@ function judgeClaims(allocation: IPAllocation, address: string, facts: Facts, ru
   return { kind: "release", why: "claim-gone", afterSeconds: end.afterSeconds };
 }
 
-/** The claim exists. It owns what it lists, as long as it exists; what it can no longer publish has no owner. */
+/**
+ * The claim exists. What it has it keeps, whatever is written about it, until it is certain that its VM has another in
+ * its place, or is elsewhere; and only while the claim says what it has: first the list, then the release.
+ */
 function judgeLiving(
   { allocation, address }: { readonly allocation: IPAllocation; readonly address: string },
   claim: ClaimFact,
   facts: Facts,
   rules: Rules,
 ): Verdict {
-  if (claim.listedCount === 0 && !claim.hasLeft) return { kind: "keep", why: "claim-unpublished" };
-  const listsHere = claim.network === allocation.spec.network && claim.listedCount > 0;
-  if (!listsHere) {
-    const end = containersEnd(allocation, facts, rules);
-    if (end.kind === "keep") return end;
+  const has: Verdict = { kind: "keep", why: "claim-has" };
+  const end = containersEnd(allocation, facts, rules);
+  if (end.kind === "keep") return end.why === "unknown" ? end : pruneOr(has, allocation, facts, rules);
+  const { metadata, spec } = allocation;
+  if (rules.definitionOf(spec.network) === null) return pruneOr(has, allocation, facts, rules);
+  const others = facts.had(claim, [metadata.name]);
+  if (others.kind !== "present") return UNKNOWN_KEPT;
+  if (claim.isDeleting) return pruneOr(has, allocation, facts, rules);
+  const wants = facts.wants(claim);
+  const isAlone = others.it.length === 0;
+  if (wants.kind !== "present") {
+    const why = isAlone ? "claim-has" : "claim-says-otherwise";
+    return pruneOr({ kind: "keep", why }, allocation, facts, rules);
   }
-  if (listsHere && claim.addresses.includes(address)) return pruneOrKeep(allocation, facts, rules);
-  // A malformed entry might be this address in an unknown notation.
-  if (listsHere && claim.addresses.length < claim.listedCount) return UNKNOWN_KEPT;
-  let afterSeconds = rules.graceSeconds;
-  for (const one of attachmentsIn(allocation)) {
-    const { pod } = one;
-    if (pod === undefined) continue;
-    if (!pod.namespace || !pod.name || !pod.uid) return UNKNOWN_KEPT;
-    const found = facts.pod(pod.namespace, pod.name);
-    if (found.kind === "unknown") return UNKNOWN_KEPT;
-    if (found.kind === "absent" || !isPod(found.it, pod.uid)) {
-      // Its VM got other addresses since, because it asked for them.
-      const end = endWithNode(one, facts, rules);
-      if (end.kind === "keep") return end;
-      afterSeconds = Math.max(afterSeconds, end.afterSeconds);
-      continue;
-    }
-    if (found.it.terminal) continue;
-    if (found.it.addressesCut || reports(found.it, { ...allocation.spec, address }, facts))
-      return { kind: "keep", why: "pod-reports-address" };
-    // Its VM may have moved to this address before etcd was restored: only a pod that reports others has not got it.
-    if (found.it.addresses.length === 0) return { kind: "keep", why: "pod-alive" };
+  const says = claimSays(claim, [{ object: allocation, address }, ...others.it], wants.it, facts, rules);
+  if (says.kind !== "present") return UNKNOWN_KEPT;
+  if (!says.it.isRight) return pruneOr({ kind: "keep", why: "claim-says-otherwise" }, allocation, facts, rules);
+  const { had } = says.it;
+  const own = had.find(({ name }) => name === metadata.name);
+  const { afterSeconds } = end;
+  if (own?.counts === false && !isAskedFor(own, wants.it))
+    return { kind: "release", why: "another-counts", afterSeconds };
+  const { network } = wants.it;
+  if (network === spec.network) return pruneOr(has, allocation, facts, rules);
+  if (network !== null) {
+    // It says what it has: what is there is listed.
+    const isThere = had.some((one) => one.network === network);
+    return isThere ? { kind: "release", why: "vm-moved", afterSeconds } : pruneOr(has, allocation, facts, rules);
   }
-  return { kind: "release", why: "claim-does-not-list", afterSeconds };
+  const left = hasLeft(claim, wants.it, facts);
+  if (left.kind !== "present") return UNKNOWN_KEPT;
+  return left.it ? { kind: "release", why: "vm-left", afterSeconds } : pruneOr(has, allocation, facts, rules);
 }
 
-/** Only an address that certainly came through another network's NAD is excluded. */
-function reports(
-  { addresses }: PodFact,
-  { address, network }: { readonly address: string; readonly network: string },
-  facts: Facts,
-): boolean {
-  return addresses.some((one) => {
-    if (one.address !== address) return false;
-    const found = one.nad === null ? null : facts.networkOfNad(one.nad);
-    return found?.kind !== "present" || found.it === network;
-  });
-}
-
-function pruneOrKeep(allocation: IPAllocation, facts: Facts, rules: Rules): Verdict {
+function pruneOr(kept: Verdict, allocation: IPAllocation, facts: Facts, rules: Rules): Verdict {
   const keys = attachmentsIn(allocation)
     .filter((one) => nodeState(one, facts) === "absent" && hasEnded(podState(one, facts)))
     .map((one) => attachmentKey(one.containerID, one.interface));
-  if (keys.length === 0) return { kind: "keep", why: "claim-lists" };
+  if (keys.length === 0) return kept;
   return { kind: "prune", why: "node-gone", keys, afterSeconds: rules.graceSeconds };
 }
 
@@ -229,8 +229,7 @@ function judgePods(allocation: IPAllocation, facts: Facts, rules: Rules): Verdic
 function judgeContainers(allocation: IPAllocation, facts: Facts, rules: Rules): Verdict {
   const attachments = attachmentsIn(allocation);
   if (attachments.length === 0) {
-    const recorded = allocation.metadata.annotations?.[ANNOTATION_IMPORTED_FROM] !== undefined;
-    return recorded
+    return wasImported(allocation)
       ? { kind: "keep", why: "recorded-elsewhere" }
       : { kind: "report", why: "container-without-attachment" };
   }
@@ -312,6 +311,8 @@ function holdsFormer(pod: NamingPod, successor: ClaimFact | null): boolean {
   if (successor === null) return true;
   // A pod attached to the successor uses that one, even if it is older: it may have waited for it.
   if (pod.attachedToClaim(successor.uid)) return false;
+  // One that waits for the successor reports nothing yet; what an ADD of ours has given is attached.
+  if (pod.addresses.length === 0 && !pod.addressesCut) return false;
   // Timestamps have whole seconds: within the same second the order is unknown.
   return pod.creationTimestamp <= successor.creationTimestamp;
 }

@@ -1,4 +1,4 @@
-import type { CooldownDefinition } from "../../ipam/space/cooldown.ts";
+import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
 
 /** Settings of the operator. Durations in seconds, measured on a monotonic clock. */
@@ -13,14 +13,13 @@ export interface Rules {
   readonly coolingKeepSeconds: number;
   /** The wall clock, ms, that ends a retention: it may last for weeks, longer than any controller runs. */
   wallMs(): number;
-  /** What a network is, for its cool-down; null: nothing defines it. */
-  definitionOf(network: string): CooldownDefinition;
+  /** What a network is; null: nothing defines it. */
+  definitionOf(network: string): NetworkDefinition | null;
 }
 
 type KeepWhy =
-  | "claim-lists"
-  | "claim-unpublished"
-  | "pod-reports-address"
+  | "claim-has"
+  | "claim-says-otherwise"
   | "pod-alive"
   | "pod-names-claim"
   | "guest-migrated"
@@ -34,7 +33,9 @@ type KeepWhy =
   | "being-deleted"
   | "unknown";
 type ReleaseWhy =
-  | "claim-does-not-list"
+  | "another-counts"
+  | "vm-moved"
+  | "vm-left"
   | "claim-gone"
   | "pod-completed"
   | "pod-gone"

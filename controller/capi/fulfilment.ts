@@ -129,10 +129,10 @@ export class Fulfilment {
     claim: MachineClaimView,
     pool: ServedPool | null,
     existing: MachineAddressView,
-    { address, allocation, adopted }: Recorded,
+    { address, allocation, isImported }: Recorded,
   ): Promise<ClaimOutcome | "again"> {
     // One that a former self gave stays valid when the pool's ranges become smaller.
-    if (pool !== null && adopted && !gives(pool, claim.name, address)) {
+    if (pool !== null && isImported && !gives(pool, claim.name, address)) {
       const message = `IPAddress ${existing.name} has ${formatAddress(address)}, which AddressPool ${pool.view.name} does not give; add it to the ranges of the pool, or delete the IPAddress`;
       return { kind: "failed", reason: "AllocationFailed", message };
     }

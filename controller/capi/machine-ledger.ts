@@ -118,13 +118,8 @@ export class MachineLedger {
   }
 
   /** Records an address that the owner has been told already; also while the network recovers. Throws NotRecorded. */
-  async record(
-    owner: Owner,
-    network: string,
-    one: InterfaceAddress,
-    { adopted }: { readonly adopted: boolean },
-  ): Promise<RecordOutcome> {
-    const holder = { owner: toAllocationOwner(owner), attachment: null, adopted };
+  async record(owner: Owner, network: string, one: InterfaceAddress, importedFrom?: string): Promise<RecordOutcome> {
+    const holder = { owner: toAllocationOwner(owner), attachment: null, ...(importedFrom && { importedFrom }) };
     const outcome = await reserveInUse(this.#api, network, one, holder);
     if (outcome.kind === "recorded" || outcome.kind === "held") this.#learn(outcome.object);
     return outcome;

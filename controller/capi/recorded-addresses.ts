@@ -1,4 +1,4 @@
-import { addressOf } from "../../allocations/allocation-object.ts";
+import { addressOf, wasImported } from "../../allocations/allocation-object.ts";
 import { describeHolder } from "../../allocations/owners.ts";
 import { poolKeyOf } from "../../claims/pools/pool-ledger.ts";
 import {
@@ -25,7 +25,7 @@ export interface Recorded {
   readonly address: Address;
   readonly allocation: string;
   /** It was not given by Holdfast but found: it counts only where the pool gives it. */
-  readonly adopted: boolean;
+  readonly isImported: boolean;
 }
 
 export type RecordedOutcome =
@@ -96,15 +96,16 @@ export class RecordedAddresses {
     { address, prefixLength }: InterfaceAddress,
     former: IPAllocation | undefined,
   ): Promise<RecordedOutcome> {
-    const adopted = former === undefined || former.spec.adopted === true;
+    const isImported = former === undefined || wasImported(former);
     const owner = ownerOfMachineClaim(claim);
     const one = { address, prefixLength };
-    const outcome = await this.#options.ledger.record(owner, network, one, { adopted });
+    const importedFrom = isImported ? `IPAddress ${claim.namespace}/${sent.name}` : undefined;
+    const outcome = await this.#options.ledger.record(owner, network, one, importedFrom);
     switch (outcome.kind) {
       case "recorded":
         return recordedAs(address, outcome.object);
       case "own":
-        return { kind: "recorded", address, allocation: allocationName(network, address), adopted };
+        return { kind: "recorded", address, allocation: allocationName(network, address), isImported };
       case "held":
         return failed(
           `IPAddress ${sent.name} has ${formatAddress(address)}, which is held by ${describeHolder(outcome.object.spec.owner)} on network ${network}; release it there (holdfast who ${formatAddress(address)}), or delete the IPAddress`,
@@ -119,8 +120,8 @@ export class RecordedAddresses {
   }
 }
 
-function recordedAs(address: Address, { metadata, spec }: IPAllocation): Recorded {
-  return { kind: "recorded", address, allocation: metadata.name, adopted: spec.adopted === true };
+function recordedAs(address: Address, object: IPAllocation): Recorded {
+  return { kind: "recorded", address, allocation: object.metadata.name, isImported: wasImported(object) };
 }
 
 function failed(message: string): RecordedOutcome {

@@ -1,13 +1,13 @@
-import { sameAllocationOwner } from "../../allocations/allocation-object.ts";
-import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
+import type { Cache, CachedAllocation, ClaimViewWithFact } from "../../claims/reasons/caches.ts";
+import { claimFact } from "../../claims/reasons/fact-views.ts";
+import { decideFresh, type RememberedFacts } from "../../claims/reasons/fresh-facts.ts";
+import { claimHolder, wishesOf } from "../../imports/claim-wishes.ts";
 import { NotRecorded, type RecordOutcome, reserveInUse } from "../../imports/create-allocation.ts";
-import { claimHolder, listedAddress } from "../../imports/listed-address.ts";
 import { allocatedCondition, type ClaimCondition, conflictCondition, isConflict } from "../../ipam/claim-conditions.ts";
 import { formatInterfaceAddress, type InterfaceAddress } from "../../ipam/space/cidr.ts";
 import { claimObject, type EventWriter } from "../../kube/events.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { ObjectClient } from "../../kube/object-client.ts";
-import { allocationName } from "../../kube/object-names.ts";
 import { type AllocationOwner, CLAIMS_PATH, type IPAllocation, namespacedPath } from "../../kube/objects.ts";
 import { TurnBudget } from "../../kube/turn-budget.ts";
 import { claimStatusPatch } from "../../kube/views/claim-status-patch.ts";
@@ -18,9 +18,12 @@ import { isoTime } from "../../platform/time.ts";
 
 export interface AdoptionOptions {
   readonly api: KubeApi;
-  readonly claims: Cache<ClaimView>;
+  readonly claims: Cache<ClaimViewWithFact>;
   readonly allocations: Cache<CachedAllocation>;
-  readonly definitions: Pick<DefinitionCatalog, "definitionOf">;
+  readonly definitions: Pick<DefinitionCatalog, "definitionOf" | "permits">;
+  /** Bound allocations of a claim (UID). */
+  readonly had: (claim: string) => readonly IPAllocation[];
+  readonly memory: () => RememberedFacts;
   readonly events: Pick<EventWriter, "warn">;
   readonly idle: () => string | null;
   readonly log: Pick<Log, "info" | "warn">;
@@ -33,9 +36,10 @@ type Trouble =
   | { readonly kind: "later" };
 
 /**
- * Reserves the addresses that claims of our networks list and that have no allocation: of claims that were filled in
- * advance or restored from a backup. An address outside the subnets is reserved too; an ADD refuses its use. Of two
- * claims with one address the older gets it, unless the other already has it; the loser's condition says so.
+ * Reserves what claims that have nothing list: they were filled in advance, or restored from a backup. A list is a
+ * wish: only where the claim's namespace may use the network and its VM is to be, only what an ADD could give, one
+ * address of each subnet (docs/decisions/0093). Of two claims with one address the older gets it, unless the other
+ * already has it; the loser's condition says so.
  */
 export class Adoption {
   readonly #options: AdoptionOptions;
@@ -76,13 +80,17 @@ export class Adoption {
   }
 
   /** By the caches alone: whether a claim needs anything. */
-  #isWanting(claim: ClaimView): boolean {
+  #isWanting(claim: ClaimViewWithFact): boolean {
     if (claim.ips.length === 0 || this.#options.definitions.definitionOf(claim.network) === null) return false;
-    const owned = this.#listed(claim).every((one) => {
-      const known = this.#options.allocations.items.get(allocationName(claim.network, one.address));
-      return known !== undefined && isBoundTo(known.object, claim);
-    });
-    return !owned || conflictOf(claim) !== undefined;
+    return (
+      conflictOf(claim) !== undefined || (this.#options.had(claim.uid).length === 0 && this.#wishes(claim).length > 0)
+    );
+  }
+
+  #wishes(claim: ClaimView): InterfaceAddress[] {
+    const { definitions } = this.#options;
+    const definition = definitions.definitionOf(claim.network)?.definition;
+    return definition && definitions.permits(claim.network, claim.namespace) ? wishesOf(claim, definition) : [];
   }
 
   /** Returns whether the claim lists another owner's address. */
@@ -90,14 +98,23 @@ export class Adoption {
     const claim = await this.#fresh(seen);
     if (claim === null) return false;
     const troubles: Trouble[] = [];
-    for (const one of this.#listed(claim)) {
-      const trouble = await this.#reserve(claim, one);
-      if (trouble !== null) troubles.push(trouble);
+    if (this.#options.had(claim.uid).length === 0) {
+      if (!(await this.#isWantedHere(claim))) return false;
+      for (const one of this.#wishes(claim)) {
+        const trouble = await this.#reserve(claim, one);
+        if (trouble !== null) troubles.push(trouble);
+      }
     }
     const conflict = troubles.find((one) => one.kind === "conflict");
     if (conflict !== undefined) await this.#markConflict(claim, conflict.one, conflict.holder);
     else if (troubles.length === 0 && conflictOf(claim) !== undefined) await this.#clearConflict(claim);
     return conflict !== undefined;
+  }
+
+  async #isWantedHere(claim: ClaimView): Promise<boolean> {
+    const fact = claimFact(claim);
+    const wants = await decideFresh(this.#options.api, this.#options.memory(), (facts) => facts.wants(fact));
+    return wants.kind === "present" && wants.it.network === claim.network;
   }
 
   /** The claim by a quorum read; null: it is another one now, or lists nothing. */
@@ -160,7 +177,7 @@ export class Adoption {
   /** A conflict with another writer is left to the next pass. */
   async #patch(claim: ClaimView, condition: ClaimCondition): Promise<void> {
     const features = { ownerPod: true, conditions: true };
-    const patch = claimStatusPatch(claim, { ips: [], ownerPod: null, condition, features });
+    const patch = claimStatusPatch(claim, { ips: claim.ips, ownerPod: null, condition, features });
     if (patch === null) return;
     const path = namespacedPath(CLAIMS_PATH, claim.namespace, claim.name);
     const written = await this.#objects.patchStatus(path, patch);
@@ -168,17 +185,6 @@ export class Adoption {
     const { status, body } = written.answer;
     this.#options.log.warn({ claim: claim.key, status, problem: body?.message }, "no condition written");
   }
-
-  /** Malformed entries are not addresses that could be allocated. */
-  #listed(claim: ClaimView): InterfaceAddress[] {
-    const definition = this.#options.definitions.definitionOf(claim.network)?.definition ?? null;
-    return claim.ips.map((text) => listedAddress(text, definition)).filter((one) => one !== null);
-  }
-}
-
-function isBoundTo(object: IPAllocation, claim: ClaimView): boolean {
-  const owner = { kind: "IPAMClaim", uid: claim.uid, interface: "" } as const;
-  return object.status?.state === "Bound" && sameAllocationOwner(object.spec.owner, owner);
 }
 
 /** The claim's condition about a conflict, which may be over. */

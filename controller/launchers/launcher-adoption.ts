@@ -3,29 +3,28 @@
  *
  *   launcher-adoption   hands the launcher's addresses over to them
  *   living-launchers    which addresses launchers use
- *   launcher-evidence   whether a launcher is of the claim's VM, by quorum reads
  */
 
 import { AllocationClient } from "../../allocations/allocation-client.ts";
 import { sameAllocationOwner } from "../../allocations/allocation-object.ts";
 import { hold } from "../../allocations/hold.ts";
-import { ClaimNetworks, readingOf } from "../../claims/claim-networks.ts";
 import type { Cache, CachedAllocation } from "../../claims/reasons/caches.ts";
 import type { SweptPod } from "../../claims/reasons/fact-views.ts";
-import { allocatedCondition } from "../../ipam/claim-conditions.ts";
+import { claimOfInterface } from "../../claims/vm-claims.ts";
+import { isObject } from "../../ipam/definition/definition-keys.ts";
 import { RefusalError } from "../../ipam/refusals.ts";
-import { formatInterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { placeOf } from "../../ipam/space/range-set.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS, ObjectClient } from "../../kube/object-client.ts";
-import { type AllocationOwner, CLAIMS_PATH, type IPAllocation, namespacedPath } from "../../kube/objects.ts";
-import { claimStatusPatch } from "../../kube/views/claim-status-patch.ts";
+import { type AllocationOwner, CLAIMS_PATH, type IPAllocation, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import { type ClaimView, projectClaim, vmOwners } from "../../kube/views/claim-view.ts";
 import { MalformedObjectError } from "../../kube/views/object-metadata.ts";
+import { projectPod } from "../../kube/views/pod-view.ts";
+import { VMIS_PATH } from "../../kube/views/tenant-objects.ts";
+import { projectVmi } from "../../kube/views/vmi-view.ts";
 import type { DefinitionCatalog } from "../../networks/definition-catalog.ts";
 import type { Log } from "../../platform/log.ts";
-import { isoTime } from "../../platform/time.ts";
-import { interfaceOfClaim } from "./launcher-evidence.ts";
 import { type LivingLauncher, livingLaunchers, mayHandOver } from "./living-launchers.ts";
 
 export interface LauncherAdoptionOptions {
@@ -38,29 +37,22 @@ export interface LauncherAdoptionOptions {
   readonly log: Pick<Log, "info" | "warn">;
 }
 
-interface Taken {
-  readonly object: IPAllocation;
-  readonly former: Pick<IPAllocation["spec"], "owner" | "vm">;
-}
-
 /**
  * Fills in the empty claims of VMs that run: the claim was made again, or the launcher pod did not name it at its ADD
  * (hot-plug, a webhook that was late, `allowPersistentIPs` set since). The addresses that the launcher has on the
- * network become the claim's, so that the next start gets them. First the owner of each allocation is changed, then
- * they are published: a claim lists nothing that is not its own. See docs/decisions/0062.
+ * network become the claim's, so that the next start gets them: the owner of each allocation is changed, and what a
+ * claim has is listed by the projection. See docs/decisions/0062.
  */
 export class LauncherAdoption {
   readonly #options: LauncherAdoptionOptions;
   readonly #objects: ObjectClient;
   readonly #client: AllocationClient;
-  readonly #networks: ClaimNetworks;
   #waits = false;
 
   constructor(options: LauncherAdoptionOptions) {
     this.#options = options;
     this.#objects = new ObjectClient(options.api);
     this.#client = new AllocationClient(options.api, "housekeeping");
-    this.#networks = new ClaimNetworks(options.api, undefined, "housekeeping");
   }
 
   get waits(): boolean {
@@ -106,31 +98,47 @@ export class LauncherAdoption {
   async #settle(seen: ClaimView, launcher: LivingLauncher): Promise<boolean> {
     const fresh = await this.#fresh(seen);
     if (fresh === null) return true;
-    const evidence = await interfaceOfClaim(this.#objects, fresh, launcher);
+    const evidence = await this.#interfaceOf(fresh, launcher);
     if (evidence === null) return false;
     const { podInterface, nad } = evidence;
-    const claim = fresh.network === "" ? await this.#named(fresh, launcher, nad) : fresh;
-    if (claim === null) return false;
+    if (fresh.network === "" && !this.#isOn(fresh, launcher, nad)) return false;
+    const claim = { ...fresh, network: launcher.network };
     const held = this.#complete(claim, launcher.interfaces.get(podInterface) ?? []);
     if (held === null) return false;
-    const taken: Taken[] = [];
-    for (const object of held) {
-      const one = await this.#take(claim, launcher, podInterface, object);
-      if (one === null) return false;
-      if (!sameAllocationOwner(one.former.owner, ownerOf(claim))) taken.push(one);
-    }
-    if (await this.#publish(claim, launcher, held)) return true;
-    await this.#giveBack(claim, taken);
-    return false;
+    for (const object of held) if (!(await this.#take(claim, launcher, podInterface, object))) return false;
+    const fields = { claim: claim.key, network: claim.network, pod: launcher.pod.key };
+    this.#options.log.info(fields, "the claim has the addresses of its VM's launcher pod");
+    return true;
   }
 
-  /** A claim without a network, on the one where its VM runs; null: that is not certain, or it has changed. */
-  async #named(claim: ClaimView, { network }: LivingLauncher, nad: string | null): Promise<ClaimView | null> {
-    if (nad === null || !this.#isPersistent(network)) return null;
-    const key = nad.includes("/") ? nad : `${claim.namespace}/${nad}`;
-    if (this.#options.definitions.networkOfNad(key) !== network) return null;
-    const named = await this.#networks.change(readingOf(claim), { network, ips: [] }, this.#deadlineMs());
-    return named === "changed" ? null : named.view;
+  /**
+   * The pod's interface that a claim is for, and the NAD that the VMI wants it on, by quorum reads of pod and VMI;
+   * null: the pod does not run the claim's VM, or that has no such interface. Whoever may create pods can write a VMI
+   * into their owner references: the VMI's own list of its launchers (`status.activePods`) counts too, where there is
+   * one.
+   */
+  async #interfaceOf(
+    claim: ClaimView,
+    { pod: seen, vmi: { name, uid }, interfaces }: LivingLauncher,
+  ): Promise<{ readonly podInterface: string; readonly nad: string | null } | null> {
+    const object = await this.#objects.find(namespacedPath(PODS_PATH, seen.namespace, seen.name));
+    const pod = object === null ? null : projectPod(object);
+    if (pod === null || pod.uid !== seen.uid || pod.vmi?.uid !== uid || pod.terminal) return null;
+    const read = await this.#objects.get(namespacedPath(VMIS_PATH, seen.namespace, name));
+    if (read.kind !== "present") return null;
+    const vmi = projectVmi(read.object);
+    const isOwned = vmOwners(claim.owners).some((one) => one.uid === vmi.uid || one.uid === vmi.vmUid);
+    const active = isObject(read.object.status) ? read.object.status.activePods : undefined;
+    if (vmi.uid !== uid || !isOwned || (isObject(active) && !(pod.uid in active))) return null;
+    const [one, ...others] = vmi.interfaces.filter((found) => claimOfInterface(name, found.name) === claim.name);
+    const podInterface = others.length > 0 ? undefined : one?.podInterfaces.find((its) => interfaces.has(its));
+    return podInterface === undefined ? null : { podInterface, nad: one?.nad ?? null };
+  }
+
+  /** Of a claim that names no network: whether its VM certainly is on the launcher's. */
+  #isOn({ namespace }: ClaimView, { network }: LivingLauncher, nad: string | null): boolean {
+    if (nad === null || !this.#isPersistent(network)) return false;
+    return this.#options.definitions.networkOfNad(nad.includes("/") ? nad : `${namespace}/${nad}`) === network;
   }
 
   /** The claim by a quorum read; null: it needs nothing any more. */
@@ -157,73 +165,25 @@ export class LauncherAdoption {
     return [...places].sort(([a], [b]) => a - b).map(([, object]) => object);
   }
 
-  /** null: it is not the launcher's any more, or others keep writing it. */
+  /** False: it is not the launcher's any more, or others keep writing it. */
   async #take(
     claim: ClaimView,
     launcher: LivingLauncher,
     podInterface: string,
     { spec: { network, address } }: IPAllocation,
-  ): Promise<Taken | null> {
+  ): Promise<boolean> {
     const { pods } = this.#options;
-    let former: Taken["former"] | null = null;
+    const owner = ownerOf(claim);
     const outcome = await hold<"later">(this.#client, {
       network,
       one: parseInterfaceAddress(address),
-      holder: {
-        owner: ownerOf(claim),
-        vm: claim.vm === null || claim.vm.uid === "" ? undefined : claim.vm,
-        attachment: null,
-      },
+      holder: { owner, vm: claim.vm === null || claim.vm.uid === "" ? undefined : claim.vm, attachment: null },
       deadlineMs: this.#deadlineMs(),
-      relationOf: ({ spec }) => (sameAllocationOwner(spec.owner, ownerOf(claim)) ? "own" : "handed-over"),
-      whyNot: (reading) => {
-        if (reading === null || !mayHandOver(reading.object, { claim, launcher, podInterface, pods })) return "later";
-        former = reading.object.spec;
-        return null;
-      },
+      relationOf: ({ spec }) => (sameAllocationOwner(spec.owner, owner) ? "own" : "handed-over"),
+      whyNot: (reading) =>
+        reading !== null && mayHandOver(reading.object, { claim, launcher, podInterface, pods }) ? null : "later",
     });
-    return former !== null && (outcome.kind === "held" || outcome.kind === "own")
-      ? { object: outcome.object, former }
-      : null;
-  }
-
-  /** False: somebody else has filled it in, or it is gone. */
-  async #publish(claim: ClaimView, { pod }: LivingLauncher, held: readonly IPAllocation[]): Promise<boolean> {
-    const { api, log } = this.#options;
-    const ips = held.map(({ spec }) => formatInterfaceAddress(parseInterfaceAddress(spec.address)));
-    const patch = claimStatusPatch(claim, {
-      ...{ ips, ownerPod: pod.name, condition: allocatedCondition(isoTime(api.clock.wallMs())) },
-      features: { ownerPod: true, conditions: true },
-    });
-    if (patch === null) return true;
-    const path = namespacedPath(CLAIMS_PATH, claim.namespace, claim.name);
-    const written = await this.#objects.patchStatus(path, patch);
-    if (written.kind !== "done") return false;
-    const fields = { claim: claim.key, network: claim.network, pod: pod.key, ips };
-    log.info(fields, "the claim has the addresses of its VM's launcher pod");
-    return true;
-  }
-
-  /** Unless the claim lists them all the same: an ADD may have published what it found to be the claim's. */
-  async #giveBack(seen: ClaimView, taken: readonly Taken[]): Promise<void> {
-    const object = await this.#objects.find(namespacedPath(CLAIMS_PATH, seen.namespace, seen.name));
-    const claim = object === null ? null : projectClaim(object);
-    if (claim?.uid === seen.uid && claim.ips.length === 0) return;
-    const listed = claim?.uid === seen.uid ? claim.ips : [];
-    for (const { object: one, former } of taken) {
-      if (listed.includes(one.spec.address)) continue;
-      await hold<"others">(this.#client, {
-        network: one.spec.network,
-        one: parseInterfaceAddress(one.spec.address),
-        holder: { ...former, attachment: null },
-        deadlineMs: this.#deadlineMs(),
-        relationOf: () => "handed-over",
-        whyNot: (reading) =>
-          reading?.object.status?.state === "Bound" && sameAllocationOwner(reading.object.spec.owner, ownerOf(seen))
-            ? null
-            : "others",
-      });
-    }
+    return outcome.kind === "held" || outcome.kind === "own";
   }
 
   #deadlineMs(): number {

@@ -45,7 +45,7 @@ export async function livingLaunchers(options: {
   const all = [...found.values()].sort((a, b) => older(a.pod, b.pod));
   return {
     // The guest of a VM that migrates has the addresses of its older launcher. A claim may lack its network
-    // (follow-network.ts).
+    // (docs/decisions/0093).
     of: ({ namespace, name, network }) =>
       all.filter(
         ({ pod, vmi, network: its }) =>

@@ -11,6 +11,7 @@ import { machinePaths } from "../../kube/cluster-api.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import { HOUSEKEEPING_DEADLINE_MS } from "../../kube/object-client.ts";
 import type { IPAllocation } from "../../kube/objects.ts";
+import type { KeyedMutex } from "../../store/cluster/parts/keyed-mutex.ts";
 import { withdrawMachineAddress } from "../../store/cluster/parts/machine-address.ts";
 import type { Due } from "./due-verdicts.ts";
 import { identityOf } from "./observations.ts";
@@ -29,7 +30,12 @@ const CHANGED = { kind: "leave", why: { kind: "changed" } } as const;
 export interface CarryOutContext extends RememberedFacts {
   readonly api: KubeApi;
   readonly rules: Rules;
+  /** One claim at a time, with what is written of its list. */
+  readonly claimMutex: KeyedMutex;
 }
+
+/** What is released although its claim is there. */
+const OF_LIVING_CLAIMS: ReadonlySet<Verdict["why"]> = new Set(["another-counts", "vm-moved", "vm-left"]);
 
 type OnOutcome = (due: Due, outcome: CarryOutOutcome) => void;
 
@@ -59,7 +65,21 @@ export async function carryOutGroup(
     // A cool-down begins with its write, not when others of the group were read.
     const serverMs = reading.serverMs === null ? null : reading.serverMs + clock.monotonicMs() - readMs;
     const known = { object: reading.object, serverMs };
-    onOutcome(due, await outcomeOf(() => carryOut({ ...context, answers }, due, known)));
+    // What the claim says now, and until that is written.
+    const isOfClaim = OF_LIVING_CLAIMS.has(due.verdict.why);
+    const work = () => carryOut({ ...context, answers: isOfClaim ? new Map() : answers }, due, known);
+    onOutcome(due, await outcomeOf(() => (isOfClaim ? oneByOne(context, due, work) : work())));
+  }
+}
+
+async function oneByOne<T>({ api, claimMutex }: CarryOutContext, { object }: Due, work: () => Promise<T>): Promise<T> {
+  const { namespace, name } = object.spec.owner;
+  const leave = await claimMutex.enter(`${namespace}/${name}`, api.clock.monotonicMs() + CARRY_OUT_MS_MAX);
+  if (leave === null) throw new ApiAway("the list of its claim is being written");
+  try {
+    return await work();
+  } finally {
+    leave();
   }
 }
 

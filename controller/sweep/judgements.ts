@@ -112,6 +112,7 @@ export class Judgements {
     for (const one of [now, before]) {
       if (one === null) continue;
       this.factChanged("pod", one.key);
+      if (one.vmi !== null) this.factChanged("launchers", `${one.namespace} ${one.vmi.uid}`);
       for (const claim of claimsNamed(one)) this.factChanged("pods-naming", claim);
     }
   }
@@ -142,7 +143,7 @@ export class Judgements {
     const { allocations, claims, pods, nodes, machines } = this.#caches;
     const kinds: Partial<Record<DependencyKind, boolean>> = {
       ...{ allocation: allocations.known, claim: claims.known, node: nodes.known },
-      ...{ pod: pods.known, "pods-naming": pods.known },
+      ...{ pod: pods.known, "pods-naming": pods.known, launchers: pods.known },
       addressClaim: machines?.claims.known ?? false,
       address: machines?.addresses.known ?? false,
       cluster: machines?.clusters.known ?? false,
@@ -170,7 +171,8 @@ export class Judgements {
   /** What of a definition verdicts rest on. */
   #definitionText(network: string): string {
     const definition = this.#rules.definitionOf(network);
-    return [definition === null, cooldownSeconds(definition), retainSeconds(definition)].join(" ");
+    const ranges = definition?.rangeSets.map(({ fingerprint }) => fingerprint) ?? [];
+    return [definition === null, cooldownSeconds(definition), retainSeconds(definition), ...ranges].join(" ");
   }
 
   /** null: it is not counted any more. Returns whether it was counted as something else before. */
@@ -233,6 +235,10 @@ class LiveIndexes implements FactIndexes {
 
   poolsChanged(): void {
     this.#pools = null;
+  }
+
+  namesOf(claim: string): Iterable<string> {
+    return this.#caches.namesOf?.(claim) ?? [];
   }
 
   podsNaming(claim: string): SweptPod[] {

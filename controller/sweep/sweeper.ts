@@ -11,6 +11,7 @@
 import type { CachedAllocation, Caches } from "../../claims/reasons/caches.ts";
 import type { SweptPod } from "../../claims/reasons/fact-views.ts";
 import type { Found } from "../../claims/reasons/facts.ts";
+import type { RememberedFacts } from "../../claims/reasons/fresh-facts.ts";
 import { NO_MEMORY } from "../../claims/reasons/read-facts.ts";
 import type { Rules, Verdict } from "../../claims/reasons/verdict.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
@@ -20,6 +21,7 @@ import type { Log } from "../../platform/log.ts";
 import type { RestOptions } from "../../platform/periodic-task.ts";
 import { SingleFlight } from "../../platform/single-flight.ts";
 import { parseTime } from "../../platform/time.ts";
+import { KeyedMutex } from "../../store/cluster/parts/keyed-mutex.ts";
 import { type CarryOutContext, type CarryOutOutcome, carryOutGroup } from "./carry-out.ts";
 import type { DependencyKind } from "./dependents.ts";
 import { type Due, DueVerdicts } from "./due-verdicts.ts";
@@ -66,6 +68,8 @@ export interface SweeperOptions {
  * carried out, and while another controller leads: observations must not be lost for either. See docs/decisions/0075.
  */
 export class Sweeper {
+  /** One claim at a time (`namespace/name`): what of it is released, and what is written of its list. */
+  readonly claimMutex: KeyedMutex;
   readonly #options: SweeperOptions;
   readonly #observations: Observations;
   readonly #judgements: Judgements;
@@ -84,8 +88,15 @@ export class Sweeper {
   constructor(options: SweeperOptions) {
     const { caches, rules, intervalSeconds } = options;
     this.#options = options;
+    this.claimMutex = new KeyedMutex(options.api.clock);
     this.#observations = new Observations(Math.max(GAP_MS_MIN, intervalSeconds * 1_000 * GAP_INTERVALS_MAX));
     this.#judgements = new Judgements({ caches, rules, mark: (name) => this.#mark(name) });
+  }
+
+  /** What no object says, for judgements by quorum reads. */
+  get memory(): RememberedFacts {
+    const machines = this.#options.caches.machines ?? NO_MEMORY;
+    return { ...this.#judgements.memory, machines, sharedReads: this.#sharedReads };
   }
 
   /** Allocations by `<verdict> <why>`, as each was judged last. */
@@ -229,13 +240,9 @@ export class Sweeper {
   }
 
   async #carryOut(group: readonly Due[], mayGoOn: () => boolean): Promise<void> {
-    const { caches, intervalSeconds } = this.#options;
-    const context: CarryOutContext = {
-      ...this.#options,
-      ...this.#judgements.memory,
-      machines: caches.machines ?? NO_MEMORY,
-      sharedReads: this.#sharedReads,
-    };
+    const { intervalSeconds } = this.#options;
+    const { claimMutex } = this;
+    const context: CarryOutContext = { ...this.#options, ...this.memory, claimMutex };
     const names = group.map(({ object }) => object.metadata.name);
     for (const name of names) this.#inHand.add(name);
     try {

@@ -3,7 +3,6 @@ import { addressOf, isSound } from "../../allocations/allocation-object.ts";
 import type { AllocationFilter } from "../../allocations/filter.ts";
 import { matches } from "../../allocations/filter.ts";
 import { viewOf } from "../../allocations/views.ts";
-import { RefusalError } from "../../ipam/refusals.ts";
 import { sameAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import type { KubeApi } from "../../kube/kube-api.ts";
@@ -17,7 +16,7 @@ import {
   LABEL_OWNER,
   namespacedPath,
 } from "../../kube/objects.ts";
-import { claimAddresses, projectClaim, vmOwners } from "../../kube/views/claim-view.ts";
+import { listedAddresses, projectClaim, vmOwners } from "../../kube/views/claim-view.ts";
 import { MalformedObjectError } from "../../kube/views/object-metadata.ts";
 import { type AllocationSource, filterOf, ofOneIdentity, ofOneNetwork, sharesUser } from "../allocation-source.ts";
 import { type NetworkFacts, withGateway } from "../compose.ts";
@@ -152,10 +151,9 @@ function namesOf(object: unknown, uid: string, vm: Holding["vm"]): Name[] {
     const claim = projectClaim(object);
     const ofVm = vm !== null && vm.uid !== "" && vmOwners(claim.owners).some((owner) => owner.uid === vm.uid);
     if (claim.uid !== uid && !ofVm) return [];
-    return claimAddresses(claim).map(({ address }) => ({ network: claim.network, address }));
+    return listedAddresses(claim).map(({ address }) => ({ network: claim.network, address }));
   } catch (error) {
-    // A malformed entry names no address; holders are read from the allocations in any case.
-    if (error instanceof MalformedObjectError || error instanceof RefusalError) return [];
+    if (error instanceof MalformedObjectError) return [];
     throw error;
   }
 }

@@ -3,7 +3,7 @@
  *
  *   network-definition          the result
  *   nad-config, plugin-config   a NetworkAttachmentDefinition's text, and one plugin's configuration
- *   own-keys, host-local-keys, subnet-ranges   ranges, by our keys and by host-local's; special-networks: none of them
+ *   own-keys, subnet-ranges     ranges by our keys (plugin-config has host-local's); special-networks: none of them
  *   metadata-key, routes-and-dns, reservations, bridge-gateway, requested-address   the other keys
  *   definition-keys             reading and refusing any key; definition-difference: comparing two definitions
  *   convert-config              other IPAM plugins' keys turned into ours

@@ -2,8 +2,8 @@
  * kube/client/: what a client of the API server does, whatever carries its requests
  *
  *   kube-client       one request, tried until its deadline; one watch
- *   read-list         a list, page by page, started over where it must be; listed-page: one page, counted
- *   streamed-list     a list that is the beginning of a watch
+ *   read-list         a list, page by page, started over where it must be, or as the beginning of a watch
+ *   listed-page       one page, counted
  *   statuses          which answers count, and how long to wait after the others
  *   contact           whether the server is settling after trouble; limit: the time of one attempt
  *   kube-transport    the port below: one attempt; http/ implements it

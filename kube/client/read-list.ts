@@ -3,10 +3,9 @@ import { problemOf } from "../answers.ts";
 import { Backoff } from "../backoff.ts";
 import { ApiAway, GONE, type ListAnswer, ListRefused, type ListRequest, NOT_FOUND, type OnList } from "../kube-api.ts";
 import { fullNameOf } from "../object-names.ts";
-import type { KubeTransport } from "./kube-transport.ts";
-import { readPage } from "./listed-page.ts";
+import type { AttemptOutcome, KubeTransport, ListPageRequest } from "./kube-transport.ts";
+import { counted, readPage } from "./listed-page.ts";
 import { isPassing, waitMsOf } from "./statuses.ts";
-import { readStream } from "./streamed-list.ts";
 
 /** Objects per page, as in the server's own client. */
 const PAGE_OBJECTS = "500";
@@ -55,7 +54,7 @@ class ListReader {
   readonly #clock: Clock;
   readonly #backoff: Backoff;
   readonly #onList: OnList | undefined;
-  #query: Record<string, string>;
+  #query: Readonly<Record<string, string>>;
   /** Whether the caller has received any object since the beginning. */
   #brought = false;
   /** Names of the objects that the caller has received of the page at hand, unless that is the first one. */
@@ -72,8 +71,10 @@ class ListReader {
     this.#request = request;
     this.#onList = onList;
     // The server sends a list from its cache (resourceVersion) in one piece whatever the limit.
-    const paged = request.query?.resourceVersion === undefined;
-    this.#query = { ...(paged ? { limit: PAGE_OBJECTS } : {}), ...request.query };
+    const { query = {}, notOlderThan } = request;
+    if (notOlderThan !== undefined)
+      this.#query = { ...query, resourceVersion: notOlderThan, resourceVersionMatch: "NotOlderThan" };
+    else this.#query = query.resourceVersion === undefined ? { limit: PAGE_OBJECTS, ...query } : query;
   }
 
   async run(): Promise<ListAnswer> {
@@ -89,8 +90,10 @@ class ListReader {
         if (this.#request.onePage) return { kind: "listed", resourceVersion, next };
         this.#failures = 0;
         this.#ofPage.clear();
-        this.#query.continue = next;
-      } else if (page.kind === "refused") throw new ListRefused(this.#cannot(page.problem), page.status, page.problem);
+        this.#query = { ...this.#query, continue: next };
+      } else if (page.kind === "ahead" && this.#query.resourceVersionMatch !== undefined)
+        this.#query = { ...this.#request.query, limit: PAGE_OBJECTS };
+      else if (page.kind === "refused") throw new ListRefused(this.#cannot(page.problem), page.status, page.problem);
       else if (page.kind === "ahead") throw this.#away(page.problem);
       else if (page.kind === "begin") await this.#restart(this.#query, page.problem);
       else if (page.kind === "expired") await this.#expired(page.problem, page.goOn);
@@ -129,14 +132,10 @@ class ListReader {
   }
 
   async #expired(problem: string, goOn: string): Promise<void> {
-    const { continue: _token, ...query } = this.#query;
+    const { continue: _token, resourceVersion, resourceVersionMatch: _match, ...query } = this.#query;
     if (this.#request.onePage && goOn !== "") return this.#restart({ ...query, continue: goOn }, problem);
-    if (query.resourceVersion !== undefined) {
-      // That version is too old: a current list comes only from a read without one.
-      delete query.resourceVersion;
-      query.limit = PAGE_OBJECTS;
-    }
-    await this.#restart(query, problem);
+    // A version that is too old: a current list comes only from a read without one.
+    await this.#restart(resourceVersion === undefined ? query : { ...query, limit: PAGE_OBJECTS }, problem);
   }
 
   async #restart(query: Record<string, string>, problem: string): Promise<void> {
@@ -229,4 +228,74 @@ class ListReader {
 
 function causesOf(body: { readonly details?: { readonly causes?: readonly { readonly reason?: string }[] } } | null) {
   return (body?.details?.causes ?? []).map(({ reason }) => reason);
+}
+
+/** The bookmark with this annotation ends what is there at the beginning of a watch (KEP 3157). */
+const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
+/** Ends one that brings no such bookmark, seconds: servers before 1.19 overlook what they do not know. */
+const STREAM_SECONDS_MAX = "900";
+
+/** Only servers with WatchList take these: 1.19 to 1.26 refuse the second, later ones without it the first (422). */
+const STREAM_QUERY = {
+  watch: "true",
+  sendInitialEvents: "true",
+  resourceVersionMatch: "NotOlderThan",
+  allowWatchBookmarks: "true",
+  timeoutSeconds: STREAM_SECONDS_MAX,
+} as const;
+
+/** `resourceVersion`: of the state that was read, from which it can be watched. */
+type StreamOutcome = { readonly kind: "read"; readonly resourceVersion: string } | AttemptOutcome;
+
+type StreamedRequest = Omit<ListPageRequest, "arrived"> & Required<Pick<ListRequest, "streamed">>;
+
+/** A whole list as the beginning of a watch, once; given up after `silenceMs` of silence. See docs/decisions/0079. */
+function readStream(
+  transport: KubeTransport,
+  request: StreamedRequest,
+  silenceMs: number,
+  onList: OnList | undefined,
+): Promise<StreamOutcome> {
+  const { gone } = request.streamed;
+  return counted({ ...request, arrived: undefined }, "stream", onList, async (page) => {
+    const ends = new AbortController();
+    const end = () => ends.abort();
+    const silence = transport.clock.timer(silenceMs, end);
+    page.signal?.addEventListener("abort", end);
+    if (page.signal?.aborted) end();
+    let resourceVersion: string | null = null;
+    const event = (type: string, object: StreamedObject) => {
+      silence.restart();
+      if (resourceVersion !== null) return;
+      if (type === "ADDED" || type === "MODIFIED") page.each(object);
+      else if (type === "DELETED") gone(object);
+      else if (object.metadata?.annotations?.[INITIAL_EVENTS_END] === "true") {
+        resourceVersion = object.metadata.resourceVersion ?? "";
+        end();
+      }
+    };
+    try {
+      const { path, metadataOnly = false, arrived } = page;
+      const query = { ...page.query, ...STREAM_QUERY };
+      const { signal } = ends;
+      const outcome = await transport.watch(
+        { path, query, metadataOnly, signal, event, arrived, opened: () => silence.restart() },
+        silenceMs,
+      );
+      if (resourceVersion !== null) return { kind: "read", resourceVersion };
+      if (outcome.kind === "answered" || outcome.kind === "nothing") return outcome;
+      const problem = outcome.kind === "closed" ? "the stream ended before it was complete" : outcome.problem;
+      return { kind: "nothing", problem };
+    } finally {
+      silence.cancel();
+      page.signal?.removeEventListener("abort", end);
+    }
+  });
+}
+
+interface StreamedObject {
+  readonly metadata?: {
+    readonly resourceVersion?: string;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
 }

@@ -1,16 +1,13 @@
 import type { ClaimCondition } from "../../ipam/claim-conditions.ts";
 import { describeValue, isObject, type JsonObject } from "../../ipam/definition/definition-keys.ts";
-import { RefusalError, refuse } from "../../ipam/refusals.ts";
-import { sameAddress } from "../../ipam/space/address.ts";
 import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import { ANNOTATION_FOLLOWED, type OwnerReference } from "../objects.ts";
+import type { OwnerReference } from "../objects.ts";
 import { conditionsIn } from "./conditions.ts";
-import { readFollowed } from "./followed-network.ts";
 import { MalformedObjectError, objectAt, readMetadata, readOwners, readTexts } from "./object-metadata.ts";
 
 export type ClaimView = Readonly<ReturnType<typeof projectClaim>>;
 
-/** Addresses that a claim may list or request: far more than one interface has. */
+/** Entries of lists that others write which are kept: far more than one interface has addresses. */
 const LISTED_MAX = 256;
 const VM_KINDS = ["VirtualMachine", "VirtualMachineInstance"];
 const VM_LABEL = "kubevirt.io/vm";
@@ -24,19 +21,14 @@ export function projectClaim(object: unknown) {
   }
   const status = objectAt(object, "status", "IPAMClaim");
   const owners = readOwners(object, "IPAMClaim");
-  const { network } = spec;
-  const listed = { network, ips: textsOf(status.ips) };
-  const { followed, ips } = readFollowed(readTexts(object, "annotations").get(ANNOTATION_FOLLOWED), listed);
   return {
     ...metadata,
-    network,
-    /**
-     * `status.ips` as written, malformed entries included; claimAddresses parses them. While the claim follows its VM
-     * to another network (`followed.isOpen`): what they are about to be.
-     */
-    ips,
-    /** null: it has been on no other network, as far as it says. */
-    followed,
+    /** Where the claim is, for people: what it has is its allocations (docs/decisions/0093). */
+    network: spec.network,
+    /** `status.ips` as written, malformed entries included. */
+    ips: textsOf(status.ips),
+    /** Somebody has written its status, if only an empty list. */
+    hasStatus: Object.keys(status).length > 0,
     ipRequests: textsOf(spec.ipRequests),
     ownerPod: nameOf(status.ownerPod),
     conditions: conditionsOf(status.conditions),
@@ -51,38 +43,20 @@ export function vmOwners(owners: readonly OwnerReference[]): OwnerReference[] {
 }
 
 /**
- * The addresses of a claim, in any unambiguous notation; duplicates count once. Throws RefusalError REQUEST_INVALID
- * with claim and value, also for an address without mask: its subnet would be a guess.
+ * Entries of `status.ips` that are read and written: a claim has two networks' addresses while its VM moves, of some
+ * subnets each. What it has besides is found by its label.
  */
-export function claimAddresses(view: ClaimView): InterfaceAddress[] {
-  const read: InterfaceAddress[] = [];
-  for (const text of view.ips) {
-    const one = parse(text, view);
-    const other = read.find(({ address }) => sameAddress(address, one.address));
-    if (other === undefined) read.push(one);
-    else if (other.prefixLength !== one.prefixLength) {
-      unreadable(view, text, "the same address is listed with another prefix length");
+export const CLAIM_LIST_MAX = 16;
+
+/** What a claim lists, in any unambiguous notation; what is malformed, or too much, is left out. */
+export function listedAddresses({ ips }: { readonly ips: readonly string[] }): InterfaceAddress[] {
+  return ips.slice(0, CLAIM_LIST_MAX).flatMap((text) => {
+    try {
+      return [parseInterfaceAddress(text)];
+    } catch {
+      return [];
     }
-  }
-  return read;
-}
-
-function parse(text: string, view: ClaimView): InterfaceAddress {
-  try {
-    return parseInterfaceAddress(text);
-  } catch (error) {
-    return unreadable(view, text, (error as Error).message);
-  }
-}
-
-function unreadable(view: ClaimView, text: string, remedy: string): never {
-  throw new RefusalError(
-    refuse("REQUEST_INVALID", {
-      key: `status.ips of IPAMClaim ${view.key}`,
-      value: JSON.stringify(text),
-      remedy,
-    }),
-  );
+  });
 }
 
 /**

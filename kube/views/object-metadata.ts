@@ -4,7 +4,7 @@
  *   object-metadata                       fields of every object
  *   pod-view, held-addresses              a pod, and the addresses that its annotations report
  *   network-selection, selection-element, claim-reference   what a pod requests
- *   claim-view, claim-status-patch, followed-network   an IPAMClaim
+ *   claim-view, claim-status-patch        an IPAMClaim
  *   vmi-view, content-annotations, tenant-objects   a VM and its owner's content
  *   address-pool-view, machine-claim-view, conditions   pools, and what machines of Cluster API ask of them
  *   machine-data-view, metal3-machine-view, templated-vm-view   machine data, and whom it is for

@@ -90,6 +90,12 @@ export function readUuid(value: unknown): string | null {
 type Objects = ReturnType<typeof objectsIn>;
 type Fields = Readonly<Record<string, unknown>>;
 
+/** Of a specification alone: of a VMI, or of a VM's template. Throws MalformedObjectError. */
+export function vmInterfacesIn(spec: Fields) {
+  const devices = objectAt(objectAt(spec, "domain", KIND), "devices", KIND);
+  return interfacesOf(objectsIn(devices, "interfaces"), spec, {});
+}
+
 function interfacesOf(interfaces: Objects, spec: Fields, status: Fields) {
   const networks = objectsIn(spec, "networks").slice(0, INTERFACES_MAX);
   const reported = objectsIn(status, "interfaces").slice(0, INTERFACES_MAX);

@@ -1,18 +1,14 @@
 import type { AllocationReading } from "../../allocations/allocation-client.ts";
-import { sameAllocationOwner } from "../../allocations/allocation-object.ts";
 import { poolOf } from "../../allocations/network-space.ts";
-import { describeHolder, describeHolding, isReservedFor, toAllocationOwner } from "../../allocations/owners.ts";
+import { describeHolder } from "../../allocations/owners.ts";
 import type { AttachView, ClaimUser, Fact, Holdings } from "../../ipam/attach-view.ts";
-import type { HeldAddress } from "../../ipam/decide-addresses.ts";
+import { otherUsers } from "../../ipam/claim-users.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
-import { withReservation } from "../../ipam/definition/reservations.ts";
-import { presentPrefixLength } from "../../ipam/former-state.ts";
 import { OWNER_KINDS, type Owner, ownerOfClaim } from "../../ipam/owner.ts";
-import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
-import { type Address, formatAddress, sameAddress } from "../../ipam/space/address.ts";
-import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
+import { type Refusal, RefusalError } from "../../ipam/refusals.ts";
+import { type Address, formatAddress } from "../../ipam/space/address.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
-import { type AllocationAttachment, type AllocationOwner, attachmentKey, attachmentsIn } from "../../kube/objects.ts";
+import { type AllocationAttachment, attachmentKey, attachmentsIn } from "../../kube/objects.ts";
 import type { AttachWant } from "../allocations.ts";
 import { attachmentsOf } from "../journal/holdings.ts";
 import { JournalAttachment } from "../journal/journal-attachment.ts";
@@ -20,8 +16,8 @@ import { isOvertaken } from "../journal/uses.ts";
 import { containerOf } from "./agreement/facts.ts";
 import type { AttachParts, ClusterAttacher } from "./parts/attach-parts.ts";
 import type { ClaimReading, OtherAttachment } from "./parts/claim-access.ts";
+import { findClaimed, hasClaimed } from "./parts/find-claimed.ts";
 import { findOwn } from "./parts/find-own.ts";
-import { findRetained } from "./parts/find-retained.ts";
 
 /** This node's journal as it is now, and what one round of an ADD has asked of the API, each object read once. */
 export class ClusterView implements AttachView<JournalAttachment, ClaimReading> {
@@ -29,20 +25,19 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
   readonly mayRenew = false;
   readonly ask: AttachWant;
   readonly #parts: AttachParts;
-  readonly #deadlineMs: number;
+  /** An instant of the clock, ms. */
+  readonly deadlineMs: number;
   readonly #facts = new Map<string, unknown>();
   readonly #readings = new Map<string, AllocationReading | null>();
-  /** Keys of attachments with addresses that are asked for, and are the claim's though it does not list them. */
-  readonly #atAskedFor = new Set<string>();
   #missing: (() => Promise<void>) | null = null;
-  #epoch: number;
+  /** null: nobody was admitted yet. */
+  #epoch: number | null = null;
   #version = 0;
 
   constructor(parts: AttachParts, ask: AttachWant, deadlineMs: number) {
     this.ask = ask;
     this.#parts = parts;
-    this.#deadlineMs = deadlineMs;
-    this.#epoch = parts.continuity.epoch;
+    this.deadlineMs = deadlineMs;
   }
 
   /** Decides from what is read, and reads what is missing until that suffices. Throws ApiAway and RefusalError. */
@@ -57,9 +52,24 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     }
   }
 
-  /** The epoch in which the owner was admitted, for writes that follow from these reads. */
-  get epoch(): number {
+  /**
+   * A container of this node uses its pod's addresses; for any other owner, and for anything new, the API server must
+   * have what it had. Returns the epoch in which the owner was admitted first. Throws ApiAway, RefusalError.
+   */
+  async admit({ superseded }: Pick<ClusterAttacher, "superseded">, isNew = false): Promise<number> {
+    const { continuity } = this.#parts;
+    if (this.#epoch !== null) return this.#epoch;
+    const isKnownHere = superseded.some(({ attachment }) => !attachment.isLost);
+    if (isKnownHere && !isNew) return continuity.epoch;
+    const refusal = await continuity.admit(this.ask.network, this.deadlineMs);
+    if (refusal !== null) throw new RefusalError(refusal);
+    this.#epoch = continuity.epoch;
     return this.#epoch;
+  }
+
+  /** Whether a claim has addresses: by its list as long as nothing else was read. */
+  hasAny({ ips }: ClaimReading): boolean {
+    return this.#facts.has("holdings") ? this.#readings.size > 0 : ips.length > 0;
   }
 
   /** The newest version of what this ADD has written; 0: nothing. */
@@ -115,11 +125,11 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
   claim(): Fact<ClaimReading | null> {
     const { claim } = this.ask;
     if (claim === null) return null;
-    return this.#fact("claim", () => this.#parts.claimAccess.read(claim, this.#deadlineMs));
+    return this.#fact("claim", () => this.#parts.claimAccess.read(claim, this.deadlineMs));
   }
 
   whyNot(claim: ClaimReading): Fact<Refusal | null> {
-    return this.#fact("permission", () => this.#parts.claimAccess.whyNot(claim, this.ask, this.#deadlineMs));
+    return this.#fact("permission", () => this.#parts.claimAccess.whyNot(claim, this.ask, this.deadlineMs));
   }
 
   mayFollow(claim: ClaimReading): Fact<boolean> {
@@ -129,7 +139,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
       .map((row) => new JournalAttachment(row))
       .some((one) => one.pod !== null && one.pod.uid === pod?.uid && one.interface !== interfaceName);
     if (usesItElsewhere) return false;
-    return this.#fact("follows", () => this.#parts.claimAccess.mayFollow(claim, this.ask, this.#deadlineMs));
+    return this.#fact("follows", () => this.#parts.claimAccess.mayFollow(claim, this.ask, this.deadlineMs));
   }
 
   mayMove({ vm }: ClaimReading): boolean {
@@ -157,29 +167,32 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     const believedHeld = poolOf(pools, gateway)?.stateOf(gateway.value) === "allocated";
     if (!this.#facts.has(key) && !believedHeld && !definitionLacksGateway) return null;
     return this.#fact(key, async () => {
-      const reading = await this.#parts.client.read(network, gateway, this.#deadlineMs);
+      const reading = await this.#parts.client.read(network, gateway, this.deadlineMs);
       if (reading?.object.status?.state !== "Bound") return null;
       return describeHolder(reading.object.spec.owner);
     });
   }
 
   holdings(attacher: ClusterAttacher): Fact<Holdings> {
+    const { claim } = attacher;
     return this.#fact("holdings", () =>
-      attacher.claim !== null && attacher.claim.ips.length > 0
-        ? this.#readPublished(attacher, attacher.claim)
-        : this.#readOwn(attacher),
+      claim === null ? this.#readOwn(attacher) : findClaimed(this.#parts, this, { ...attacher, claim }),
     );
   }
 
+  has(claim: ClaimReading): Fact<boolean> {
+    const attacher = { owner: ownerOfClaim(claim), claim, superseded: [], warnings: [] };
+    return this.#fact("has", () => hasClaimed(this.#parts, this, attacher));
+  }
+
   /** Of the allocations and of this node's journal: a restored etcd lacks what was attached since. */
-  usersOf(claim: ClaimReading, others: readonly JournalAttachment[]): ClaimUser[] {
+  usersOf(_claim: ClaimReading, others: readonly JournalAttachment[]): ClaimUser[] {
     const users = new Map<string, ClaimUser>();
     for (const one of others) {
       const { containerId, interface: name, pod, isLost } = one;
       const { node } = this.#parts.context;
       if (!isLost) users.set(attachmentKey(containerId, name), { containerId, interface: name, pod, node });
     }
-    if (claim.ips.length === 0) return [...users.values()];
     for (const reading of this.#readings.values()) {
       for (const one of reading === null ? [] : attachmentsIn(reading.object))
         users.set(attachmentKey(one.containerID, one.interface), userOf(one));
@@ -199,16 +212,27 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     return other && other !== "in-use";
   }
 
-  mayRunWithListed(user: ClaimUser, claim: ClaimReading): Fact<boolean> {
-    if (this.#atAskedFor.has(attachmentKey(user.containerId, user.interface))) return false;
-    const other = this.#other(user, claim);
-    return other && other !== "gone";
+  #other(user: ClaimUser, claim: ClaimReading): Fact<OtherAttachment> {
+    return this.#fact(`user ${user.containerId} ${user.interface}`, () => this.#readOther(user, claim));
   }
 
-  #other(user: ClaimUser, claim: ClaimReading): Fact<OtherAttachment> {
-    return this.#fact(`user ${user.containerId} ${user.interface}`, () =>
-      this.#parts.claimAccess.other(claim, user, this.ask, this.#deadlineMs),
-    );
+  #readOther(user: ClaimUser, claim: ClaimReading): Promise<OtherAttachment> {
+    return this.#parts.claimAccess.other(claim, user, this.ask, this.deadlineMs);
+  }
+
+  /** As a decision asks for it, and read at once. */
+  async otherOf(user: ClaimUser, claim: ClaimReading): Promise<OtherAttachment> {
+    const key = `user ${user.containerId} ${user.interface}`;
+    const known = this.#facts.get(key) as OtherAttachment | undefined;
+    if (known !== undefined) return known;
+    const other = await this.#readOther(user, claim);
+    this.#facts.set(key, other);
+    return other;
+  }
+
+  /** Other users of a claim, as far as its allocations were read. */
+  otherUsers({ owner, claim, superseded }: ClusterAttacher & { readonly claim: ClaimReading }): readonly ClaimUser[] {
+    return otherUsers(this, { superseded }, claim, this.attachmentsOf(owner)) ?? [];
   }
 
   /** Read when the free space has refused: see reconsider. */
@@ -239,86 +263,14 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
     return undefined;
   }
 
-  /** The addresses that the claim lists are its own, unless another owner already has them. */
-  async #readPublished({ owner }: ClusterAttacher, claim: ClaimReading): Promise<Holdings> {
-    const addresses = publishedBy(claim);
-    if ("code" in addresses) return { held: [], taken: null, unreadable: addresses };
-    const readings = await Promise.all(
-      addresses.map(({ address }) => this.#parts.client.read(this.ask.network, address, this.#deadlineMs)),
-    );
-    const held: HeldAddress[] = [];
-    const holder = toAllocationOwner(owner);
-    for (const [index, one] of addresses.entries()) {
-      const reading = readings[index] ?? null;
-      this.renew(one.address, reading);
-      const object = reading?.object;
-      if (object && !sameAllocationOwner(object.spec.owner, holder) && !isReservedFor(object, holder))
-        return { held: [], taken: { address: one.address, holder: describeHolding(object) } };
-      // A listed address without an allocation was filled in from outside, as one marked as adopted was.
-      const adopted = object === undefined || object.spec.adopted === true;
-      // What was answered last; where the claim has no allocation of its own, what the network has now.
-      const isOwn = object !== undefined && sameAllocationOwner(object.spec.owner, holder);
-      const prefixLength = isOwn
-        ? parseInterfaceAddress(object.spec.address).prefixLength
-        : presentPrefixLength(this.definition, one);
-      held.push({ ...one, prefixLength, state: "bound", adopted });
-    }
-    return { held: [...held, ...(await this.#readAskedFor(addresses, holder))], taken: null };
-  }
-
-  /** What is the claim's already: an ADD that would move the claim was cut short, or it moves back. */
-  async #readAskedFor(listed: readonly InterfaceAddress[], holder: AllocationOwner): Promise<readonly HeldAddress[]> {
-    const { requested, mac } = this.ask;
-    const others = withReservation(requested, this.definition.reservations, mac).filter(
-      (one) => !listed.some(({ address }) => sameAddress(address, one.address)),
-    );
-    const own = await Promise.all(
-      others.map(async ({ address }): Promise<HeldAddress[]> => {
-        const reading = await this.#parts.client.read(this.ask.network, address, this.#deadlineMs);
-        if (reading === null || !sameAllocationOwner(reading.object.spec.owner, holder)) return [];
-        this.renew(address, reading);
-        for (const key of Object.keys(reading.object.status?.attachments ?? {})) this.#atAskedFor.add(key);
-        const { prefixLength } = parseInterfaceAddress(reading.object.spec.address);
-        return [{ address, prefixLength, state: "cooling", adopted: false }];
-      }),
-    );
-    return own.flat();
-  }
-
   async #readOwn(attacher: ClusterAttacher): Promise<Holdings> {
-    const { continuity } = this.#parts;
-    // A container of this node uses its pod's addresses; for any other owner the API server must have what it had.
-    if (!isKnownHere(attacher)) {
-      const refusal = await continuity.admit(this.ask.network, this.#deadlineMs);
-      if (refusal !== null) throw new RefusalError(refusal);
-    }
-    this.#epoch = continuity.epoch;
-    const { held, readings } = await findOwn(this.#parts, this.ask, attacher, this.#deadlineMs);
+    await this.admit(attacher);
+    const { held, readings } = await findOwn(this.#parts, this.ask, attacher, this.deadlineMs);
     for (const { address, reading } of readings) this.renew(address, reading);
-    const retained = await findRetained(this.#parts, this.ask, attacher, this.#deadlineMs);
-    return { held: [...held, ...retained.held], taken: null, unreleased: retained.unreleased };
+    return { held };
   }
-}
-
-/** Whether the owner has an attachment on this node that has lost no address. */
-export function isKnownHere({ superseded }: Pick<ClusterAttacher, "superseded">): boolean {
-  return superseded.some(({ attachment }) => !attachment.isLost);
 }
 
 function userOf({ containerID, interface: interfaceName, pod, node }: AllocationAttachment): ClaimUser {
   return { containerId: containerID, interface: interfaceName, pod: pod ?? null, node };
-}
-
-function publishedBy({ namespace, name, ips }: ClaimReading): readonly InterfaceAddress[] | Refusal {
-  const addresses: InterfaceAddress[] = [];
-  for (const text of ips) {
-    try {
-      addresses.push(parseInterfaceAddress(text));
-    } catch (error) {
-      const remedy = `${(error as Error).message}; correct the claim's status`;
-      const values = { key: `status.ips of claim ${namespace}/${name}`, value: String(text), remedy };
-      return { ...refuse("REQUEST_INVALID", values), claimReason: "RequestedIPOutsideSubnet" };
-    }
-  }
-  return addresses;
 }

@@ -1,10 +1,10 @@
 /*
  * store/cluster/: the Allocations port where IPAllocation objects are the truth, beside this node's journal
  *
- *   cluster-store                 the port
- *   attach, attach-view           one ADD over what it has read; join, reserve, publish, reconsider
+ *   cluster-store                 the port; one DEL
+ *   attach, attach-view           one ADD over what it has read; join, reserve, reconsider
  *   reservations                  addresses of owners without containers
- *   detach, release               one DEL; release by an operator
+ *   release                       release by an operator
  *   parts/                        what these share: the claim, the owner's addresses, the node
  *   agreement/                    what a node believes of its uses, and the loop between it and the API server
  *   contact/                      whether the API server still has everything that it had; networks that recover
@@ -12,6 +12,7 @@
  *   checks/                       consistency checks
  */
 
+import { withSource } from "../../ipam/decide-addresses.ts";
 import { type AttachDecision, decideAttach } from "../../ipam/decide-attach.ts";
 import { decideRepeat, supersededBy } from "../../ipam/decide-repeat.ts";
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
@@ -23,12 +24,11 @@ import type { Transaction } from "../journal/group-commit.ts";
 import { JournalAttachment } from "../journal/journal-attachment.ts";
 import type { Ledger } from "../journal/ledger.ts";
 import { addPending, isOvertaken, type Taking, take, takeMore } from "../journal/uses.ts";
-import { ClusterView, isKnownHere } from "./attach-view.ts";
+import { ClusterView } from "./attach-view.ts";
 import { join } from "./join.ts";
 import { type AttachParts, type ClusterAttacher, holderOf } from "./parts/attach-parts.ts";
 import type { ClaimReading } from "./parts/claim-access.ts";
 import { recordAttachment } from "./parts/record-attachment.ts";
-import { publish } from "./publish.ts";
 import { reconsider } from "./reconsider.ts";
 import { reserve, type SlotsOutcome } from "./reserve.ts";
 
@@ -66,24 +66,27 @@ async function attachOnce(parts: AttachParts, want: AttachWant, deadlineMs: numb
   const decision = await view.settle(() => decideAttach(view));
   if (decision.kind === "repeat") return (await answerAgain(parts, decision.attachment, want)) ?? "again";
   const { ignored } = decision;
-  if (ignored !== null) claimAccess.refused(ignored.claim, ignored.refusal, want);
+  if (ignored !== null) claimAccess.refused(ignored.claim, ignored.refusal, want, { has: false });
   const claim = decision.kind === "refuse" ? decision.claim : decision.attacher.claim;
   const outcome = await carryOut(parts, view, decision, deadlineMs);
   if (outcome === "again") return outcome;
   if (outcome.kind === "refused") {
-    if (claim !== null) claimAccess.refused(claim, outcome.refusal, want);
-    return refused(outcome.refusal);
+    if (claim === null) return refused(outcome.refusal);
+    const refusal = "requested" in decision ? withSource(outcome.refusal, decision.requested) : outcome.refusal;
+    claimAccess.refused(claim, refusal, want, { has: view.hasAny(claim) });
+    return refused(refusal);
   }
   if (decision.kind === "refuse") throw new Error("a refusal reserves nothing");
   context.killPoint?.("before-publish");
-  const publishing = { deadlineMs, wrote: (version: string) => view.wrote(version) };
-  if (claim !== null && (await publish(parts, want, claim, outcome.addresses, publishing)) === "changed")
-    return "again";
+  const instead = decision.kind === "allocate" ? decision.instead : [];
+  const published = claim && (await claimAccess.publish(claim, { ...outcome, instead }, want, deadlineMs));
+  if (published === "changed") return "again";
+  if (published !== null && published !== "listed") view.wrote(published.resourceVersion);
   context.killPoint?.("after-publish");
   // An ADD that was suspended for so long may have lost its addresses: only a new read can tell.
   if (context.clock.monotonicMs() > deadlineMs) throw new ApiAway("this ADD took longer than it may");
   const recorded = await recordAttachment(parts, want, decision.attacher, outcome.addresses, view.version);
-  if (claim !== null && claim.ips.length > 0 && recorded.kind === "attached") claimAccess.follow(claim, want);
+  if (claim !== null && published === "listed" && recorded.kind === "attached") claimAccess.follow(claim, want);
   return recorded;
 }
 
@@ -151,14 +154,7 @@ async function allocate(
 ): Promise<SlotsOutcome | "again"> {
   const { picture, context, directory, continuity } = parts;
   const { ask: want, definition } = view;
-  const { network } = want;
-  let { epoch } = view;
-  // What a claim lists is read without asking whether the API server has everything.
-  if (isKnownHere(attacher) || attacher.claim?.followsFrom === network) {
-    const refusal = await continuity.admit(network, deadlineMs);
-    if (refusal !== null) return { kind: "refused", refusal, reserved: [] };
-    epoch = continuity.epoch;
-  }
+  const epoch = await view.admit(attacher, true);
   let taking: Taking | null = null;
   const reserved = await reserve(
     {

@@ -13,10 +13,14 @@ import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { isBefore, type Stamp } from "../../ipam/stamp.ts";
 import { ApiAway, type KubeApi } from "../../kube/kube-api.ts";
 import type { AttachOutcome, AttachWant, DetachOutcome, DetachWant, EndReason } from "../allocations.ts";
+import { BOOT } from "../journal/former-boots.ts";
+import type { Transaction } from "../journal/group-commit.ts";
 import { PRUNE_STEPS_MAX, prune } from "../journal/housekeeping.ts";
 import { JournalReader } from "../journal/journal-reader.ts";
+import type { Ledger } from "../journal/ledger.ts";
+import { attachmentOf } from "../journal/rows.ts";
 import { StateDirectory } from "../journal/state-directory.ts";
-import { abandon, addKey, journalEnd } from "../journal/uses.ts";
+import { abandon, addKey, endRow, journalEnd, rememberDel } from "../journal/uses.ts";
 import type { ClaimManifest } from "../manifests.ts";
 import type { ClusterStoreLog, NodeContext } from "../node-context.ts";
 import type { LocalAnswers, NetworkNow, NodeStore, ReleaseOutcome, ReleaseWant } from "../node-store.ts";
@@ -26,7 +30,6 @@ import { READ_MS_MAX } from "./agreement/written-last.ts";
 import { answerFromJournal, attachInKubernetes } from "./attach.ts";
 import { checkNode } from "./checks/check-node.ts";
 import type { Continuity } from "./contact/continuity.ts";
-import { detach } from "./detach.ts";
 import { listClaims, NetworkLooks } from "./network-looks.ts";
 import type { AttachParts } from "./parts/attach-parts.ts";
 import type { ClaimAccess } from "./parts/claim-access.ts";
@@ -92,6 +95,7 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
       picture: this.picture,
       claimAccess: options.claimAccess,
       pending: () => this.agreement.over.wake(),
+      letGo: (of) => this.agreement.over.drain(of),
     };
     this.agreement = new Agreement({
       ...{ api, log, attach: this.#parts, reads: this.#reads, underWay: this.#underWay },
@@ -244,4 +248,19 @@ export class KubernetesStore extends JournalReader implements NodeStore, LocalAn
     this.agreement.over.wake();
     await this.agreement.over.abandonUnanswered(nowUs);
   }
+}
+
+/** Ends what is older than the DEL, unfinished ADDs too; the releases are sent later (agreement/over.ts). */
+function detach(ledger: Ledger, transaction: Transaction, want: DetachWant): DetachOutcome {
+  const { sql, context } = ledger;
+  const concerns = (row: { network_id: number; boot_id: string; boot_us: number }) =>
+    (want.network === null || ledger.networkById(row.network_id).name === want.network) &&
+    isBefore({ bootId: row.boot_id, us: row.boot_us }, want.stamp, context.bootId);
+  const ended = sql.attachmentsOfContainer.all(want.containerId, want.interface).filter(concerns);
+  for (const row of ended) endRow(ledger, row, want.reason);
+  for (const row of sql.takingOfContainer.all(want.containerId, want.interface).filter(concerns)) abandon(ledger, row);
+  // What is still to be recovered from the API may be of an earlier boot, and must not be recovered then.
+  if (want.stamp.bootId === context.bootId || sql.meta.get(BOOT)?.value !== context.bootId)
+    rememberDel(ledger, transaction, want);
+  return { ended: ended.map((row) => attachmentOf(row, ledger.networkById(row.network_id).name)) };
 }

@@ -1,13 +1,11 @@
 import type { AllocationReading } from "../../allocations/allocation-client.ts";
 import { type Holder, sameAllocationOwner } from "../../allocations/allocation-object.ts";
-import { hold, tooManyWriters } from "../../allocations/hold.ts";
-import { describeHolder } from "../../allocations/owners.ts";
+import { type HoldOutcome, hold, tooManyWriters } from "../../allocations/hold.ts";
 import { describeUser, userInTheWay } from "../../ipam/claim-users.ts";
 import type { AttachDecision } from "../../ipam/decide-attach.ts";
 import { claimRefOf } from "../../ipam/decide-repeat.ts";
 import { type Refusal, RefusalError, refuse } from "../../ipam/refusals.ts";
-import type { Address } from "../../ipam/space/address.ts";
-import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
+import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { attachmentKey, type IPAllocation } from "../../kube/objects.ts";
 import type { AttachWant } from "../allocations.ts";
 import type { JournalAttachment } from "../journal/journal-attachment.ts";
@@ -23,15 +21,15 @@ type Joining = Pick<
 >;
 
 /**
- * An attachment joins addresses that its owner already has: those of the claim's status, or those of a pod's former
- * sandbox. It gets exactly these, or the ADD is refused. Throws ApiAway and RefusalError.
+ * An attachment joins addresses that its owner already has: a claim's, or those of a pod's former sandbox. It gets
+ * exactly these, or the ADD is refused; `again`: one of them is not the owner's any more. Throws ApiAway, RefusalError.
  */
 export async function join(
   parts: AttachParts,
   view: ClusterView,
   { attacher, addresses }: Joining,
   deadlineMs: number,
-): Promise<SlotsOutcome> {
+): Promise<SlotsOutcome | "again"> {
   const { ask: want } = view;
   const taking = await parts.directory.write((ledger, transaction) =>
     take(ledger, transaction, want, attacher.owner, addresses),
@@ -42,24 +40,30 @@ export async function join(
     if (failed.reason instanceof RefusalError) await leave(parts, want, attacher, addresses, taking);
     throw failed.reason;
   }
-  return { kind: "reserved", addresses };
+  const joined = results.flatMap((result) => (result.status === "fulfilled" && result.value ? [result.value] : []));
+  // What was joined is let go by the round that does without it.
+  if (joined.length < results.length) return "again";
+  const isNew = joined.some(({ was }) => was !== "bound");
+  return { kind: "reserved", addresses: joined.map(({ object }) => parseInterfaceAddress(object.spec.address)), isNew };
 }
 
-/** Adds the attachment to one address: one write, and a new read whenever another writer was faster. */
+/**
+ * Adds the attachment to one address: one write, and a new read whenever another writer was faster. null: another's.
+ */
 async function joinOne(
   parts: AttachParts,
   view: ClusterView,
   attacher: ClusterAttacher,
   one: InterfaceAddress,
   deadlineMs: number,
-): Promise<void> {
+): Promise<Extract<HoldOutcome<never>, { kind: "held" }> | null> {
   const { client, picture } = parts;
   const { ask: want } = view;
   const { network } = want;
   const { address } = one;
   const holder = holderOf(parts, want, attacher);
   let isFirst = true;
-  const outcome = await hold<Refusal>(client, {
+  const outcome = await hold<Refusal | "others">(client, {
     network,
     one,
     holder,
@@ -69,15 +73,19 @@ async function joinOne(
       if (!isFirst) view.renew(address, reading);
       const inUse = isFirst ? null : await whyInUse(view, attacher);
       isFirst = false;
-      return inUse ?? whyNotOwn(reading, holder, want, address);
+      return inUse ?? (isOthers(reading, holder) ? "others" : null);
     },
     replaced: (object) => staleKeys(object, holder, want, attacher),
   });
-  if (outcome.kind === "left") throw new RefusalError(outcome.why);
+  if (outcome.kind === "left") {
+    if (outcome.why === "others") return null;
+    throw new RefusalError(outcome.why);
+  }
   if (outcome.kind !== "held") throw tooManyWriters(network, address);
   const { resourceVersion } = outcome.object.metadata;
   view.wrote(resourceVersion);
   picture.note(network, address, attacher.owner.uid, "Bound", resourceVersion);
+  return outcome;
 }
 
 /** The faster writer may have attached another pod; the journal has it also where a restored etcd has lost that. */
@@ -90,15 +98,8 @@ async function whyInUse(view: ClusterView, attacher: ClusterAttacher): Promise<R
 }
 
 /** A cooling address that another owner had since is no longer the owner's. */
-function whyNotOwn(
-  reading: AllocationReading | null,
-  holder: Holder,
-  { network }: AttachWant,
-  address: Address,
-): Refusal | null {
-  if (reading === null || sameAllocationOwner(reading.object.spec.owner, holder.owner)) return null;
-  const other = describeHolder(reading.object.spec.owner);
-  return refuse("ADDRESS_TAKEN", { address, network, holder: other });
+function isOthers(reading: AllocationReading | null, holder: Holder): boolean {
+  return reading !== null && !sameAllocationOwner(reading.object.spec.owner, holder.owner);
 }
 
 /** Attachments that this one replaces: older sandboxes of the same pod, and containers of this node that are gone. */

@@ -1,4 +1,4 @@
-import { sameAllocationOwner } from "../../allocations/allocation-object.ts";
+import { sameAllocationOwner, wasImported } from "../../allocations/allocation-object.ts";
 import { type GivenBack, giveBack } from "../../allocations/give-back.ts";
 import { tooManyWriters } from "../../allocations/hold.ts";
 import { describeHolding, succeedsHolder, toAllocationOwner } from "../../allocations/owners.ts";
@@ -201,7 +201,7 @@ async function decide(
       address,
       prefixLength,
       state: object.status?.state === "Bound" ? "bound" : "cooling",
-      adopted: object.spec.adopted === true,
+      adopted: wasImported(object),
       former: succeedsHolder(holder, object.spec.owner),
     })),
     request,

@@ -7,7 +7,7 @@ import { poolFull, type Slot } from "../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import { type Refusal, RefusalError } from "../../ipam/refusals.ts";
 import type { Address } from "../../ipam/space/address.ts";
-import type { InterfaceAddress } from "../../ipam/space/cidr.ts";
+import { type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { hasCooledDown } from "../../ipam/space/cooldown.ts";
 import type { Pool } from "../../ipam/space/pool.ts";
 import { attachmentKey, attachmentsIn } from "../../kube/objects.ts";
@@ -36,7 +36,13 @@ export interface Reservation {
 
 /** The outcome of a reservation; the `reserved` addresses of a refused one must be released. */
 export type SlotsOutcome =
-  | { readonly kind: "reserved"; readonly addresses: readonly InterfaceAddress[] }
+  | {
+      readonly kind: "reserved";
+      /** As their allocations have them. */
+      readonly addresses: readonly InterfaceAddress[];
+      /** One of them was not the owner's before. */
+      readonly isNew: boolean;
+    }
   | { readonly kind: "refused"; readonly refusal: Refusal; readonly reserved: readonly InterfaceAddress[] };
 
 /** All slots at once. Throws ApiAway when an outcome is unknown: then everything announced may be reserved. */
@@ -63,7 +69,8 @@ export async function reserve(reservation: Reservation, slots: readonly Slot[]):
     else if (result.reason instanceof RefusalError) refusal ??= result.reason.refusal;
     else throw result.reason;
   }
-  return refusal === null ? { kind: "reserved", addresses } : { kind: "refused", refusal, reserved: addresses };
+  if (refusal !== null) return { kind: "refused", refusal, reserved: addresses };
+  return { kind: "reserved", addresses, isNew: searches.some((search) => search.isNew) };
 }
 
 class Search {
@@ -76,6 +83,8 @@ class Search {
   #unmark: () => void = () => {};
   #cooling = false;
   #exists = false;
+  /** What was taken was not the holder's before. */
+  isNew = false;
 
   constructor(reservation: Reservation, slot: Slot) {
     this.#reservation = reservation;
@@ -118,7 +127,8 @@ class Search {
     for (let conflicts = 1; this.#present !== null; conflicts += 1) {
       if (lost !== null) await this.#announce(lost, announceInstead);
       try {
-        if (await this.#take(this.#present)) return this.#present;
+        const taken = await this.#take(this.#present);
+        if (taken !== null) return taken;
       } catch (error) {
         this.#abandon(this.#present, error);
         throw error;
@@ -161,7 +171,8 @@ class Search {
     }
   }
 
-  async #take(one: InterfaceAddress): Promise<boolean> {
+  /** null: another owner has it. */
+  async #take(one: InterfaceAddress): Promise<InterfaceAddress | null> {
     const { client, definition, holder, deadlineMs, mayBeOwn = false } = this.#reservation;
     const outcome = await hold<AllocationReading>(client, {
       network: definition.name,
@@ -181,18 +192,19 @@ class Search {
       case "held":
         this.#note(one, outcome.object);
         this.#reservation.wrote?.(outcome.object);
-        return true;
+        this.isNew = outcome.was !== "bound";
+        return parseInterfaceAddress(outcome.object.spec.address);
       case "own":
         if (mayBeOwn) this.#note(one, outcome.object);
         // Else another slot of the same owner has it.
         else this.#lose(one, outcome.object);
-        return mayBeOwn;
+        return mayBeOwn ? one : null;
       case "taken":
         this.#lose(one, outcome.object);
-        return false;
+        return null;
       case "left":
         this.#lose(one, outcome.why.object);
-        return false;
+        return null;
       case "changed":
         throw tooManyWriters(definition.name, one.address);
     }

@@ -2,7 +2,7 @@
  * store/journal/: this node's SQLite file, the same for both kinds of store
  *
  *   state-directory     the directory in use: opened, closed, reopened after a fault; files/: what became of its files
- *   migrations, statements, use-statements, rows   the schema and its queries
+ *   migrations, statements, rows   the schema and its queries
  *   ledger, load     the rows in memory; group-commit: many requests, one sync
  *   uses, attachment-*, holdings, end-attachment   what is taken, held and given back
  *   former-boots, housekeeping, rebuild, replace      restarts, pruning, backups

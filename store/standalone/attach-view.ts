@@ -100,18 +100,18 @@ export class StandaloneView implements AttachView<JournalAttachment, StoredClaim
     return null;
   }
 
-  /** Nothing here runs VMs; a claim is moved by whoever applies it (docs/decisions/0067). */
+  /** Nothing here runs VMs; a claim is moved by whoever applies it (docs/decisions/0093). */
   mayFollow(): boolean {
     return false;
   }
 
-  /** Nor does anything here ask for a VM's addresses: a claim keeps what it has (docs/decisions/0066). */
+  /** Nor does anything here ask for a VM's addresses: a claim keeps what it has (docs/decisions/0093). */
   mayMove(): boolean {
     return false;
   }
 
-  mayRunWithListed(): boolean {
-    return true;
+  has(claim: StoredClaim): boolean {
+    return claim.ips.length > 0;
   }
 
   attachmentsOf(owner: Owner): JournalAttachment[] {
@@ -146,7 +146,7 @@ export class StandaloneView implements AttachView<JournalAttachment, StoredClaim
             ),
             ...sql.coolingOfOwner.all(owner.uid, owner.interface, this.#space.id, owner.kind),
           ];
-    return { held: rows.map(heldOf), taken: null };
+    return { held: rows.map(heldOf) };
   }
 
   usersOf(_claim: StoredClaim, others: readonly JournalAttachment[]): ClaimUser[] {

@@ -1,5 +1,5 @@
 import type { NetworkSpace } from "../../allocations/network-space.ts";
-import { inRangeSetOrder } from "../../ipam/decide-addresses.ts";
+import { inRangeSetOrder, withSource } from "../../ipam/decide-addresses.ts";
 import { decideAttach } from "../../ipam/decide-attach.ts";
 import type { NetworkDefinition } from "../../ipam/definition/network-definition.ts";
 import type { AttachOutcome, AttachWant } from "../allocations.ts";
@@ -25,8 +25,9 @@ export function attach(ledger: Ledger, transaction: Transaction, want: AttachWan
   const { ignored } = decision;
   if (ignored !== null) recordClaimRefusal(ledger, ignored.claim, ignored.refusal);
   if (decision.kind === "refuse") {
-    const { refusal } = decision;
-    if (decision.claim !== null) recordClaimRefusal(ledger, decision.claim, refusal);
+    if (decision.claim === null) return { kind: "refused", refusal: decision.refusal };
+    const refusal = withSource(decision.refusal, decision.requested);
+    recordClaimRefusal(ledger, decision.claim, refusal);
     return { kind: "refused", refusal };
   }
   const { owner, claim, superseded, warnings } = decision.attacher;

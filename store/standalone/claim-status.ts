@@ -53,7 +53,9 @@ export function recordClaimSuccess(
 /** Sets the condition to the latest refusal; published addresses stay published and allocated. */
 export function recordClaimRefusal(ledger: Ledger, stored: StoredClaim, refusal: Refusal): void {
   const { row: claim, ips, ipRequests } = stored;
-  const which = { hasAddresses: ips.length > 0, asksForAddresses: ipRequests.length > 0 };
+  // What it brought along may be what is at fault.
+  const isOfList = refusal.code === "ADDRESS_OUTSIDE" || refusal.code === "ADDRESS_EXCLUDED";
+  const which = { hasAddresses: ips.length > 0 && !isOfList, asksForAddresses: ipRequests.length > 0 };
   const condition = conditionOfRefusal(refusal, which, isoTime(ledger.context.clock.wallMs()));
   if (condition === null) return;
   const conditions = mergeCondition(JSON.parse(claim.conditions) as ClaimCondition[], condition);

@@ -1,13 +1,12 @@
 /*
  * store/standalone/: the Allocations port where this node's SQLite is the truth
  *
- *   standalone-store          the port
+ *   standalone-store          the port; rehearsals: the same, rolled back
  *   attach, attach-view       one ADD in one transaction; reserve: the rows that it inserts
  *   reservations              addresses of owners without containers
  *   detach, release           one DEL; release by an operator
  *   apply-claim, apply-definition, apply-content   as kubectl would apply them
  *   claim-status              what claims are told, also about a network that was changed
- *   rehearsal                 the same, rolled back
  *   lease-store               host-local's leases, as records
  */
 
@@ -62,7 +61,6 @@ import { attach } from "./attach.ts";
 import { ClaimStanding } from "./claim-status.ts";
 import { detach, endById } from "./detach.ts";
 import { SqliteLeaseStore } from "./lease-store.ts";
-import { Rehearsal } from "./rehearsal.ts";
 import { releaseAddress } from "./release.ts";
 import { SqliteReservations } from "./reservations.ts";
 
@@ -185,12 +183,8 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
   claimByUid(uid: string): ClaimOfVm | null {
     const row = this.directory.ledger.sql.vmOfClaim.get(uid);
     if (row === undefined) return null;
-    return {
-      namespace: row.namespace,
-      name: row.name,
-      vm: { name: row.vm_name, uid: row.vm_uid },
-      annotations: annotationsOf(row),
-    };
+    const { namespace, name, vm_name: vmName, vm_uid: vmUid } = row;
+    return { namespace, name, vm: { name: vmName, uid: vmUid }, annotations: annotationsOf(row) };
   }
 
   contentObject(kind: ObjectKind, namespace: string, name: string): ContentObject | null {
@@ -287,5 +281,58 @@ export class SqliteStore extends JournalReader implements NodeStore, Manifests, 
     }
     await this.hostLocal.follow();
     await this.#standing.follow();
+  }
+}
+
+class RollBack extends Error {}
+
+/** What would become of objects: everything is carried out, and rolled back. */
+class Rehearsal implements ManifestWrites {
+  readonly #directory: StateDirectory;
+
+  constructor(directory: StateDirectory) {
+    this.#directory = directory;
+  }
+
+  async #run<T>(work: (ledger: Ledger, transaction: Transaction) => T): Promise<T> {
+    const done: { value: T }[] = [];
+    try {
+      return await this.#directory.write((ledger, transaction) => {
+        done.push({ value: work(ledger, transaction) });
+        throw new RollBack();
+      });
+    } catch (error) {
+      const [one] = done;
+      if (error instanceof RollBack && one !== undefined) return one.value;
+      throw error;
+    }
+  }
+
+  applyClaim(claim: AppliedClaim): Promise<ApplyAction> {
+    return this.#run((ledger, transaction) => applyClaim(ledger, transaction, claim));
+  }
+
+  deleteClaim(namespace: string, name: string): Promise<ReturnType<typeof deleteClaim>> {
+    return this.#run((ledger, transaction) => deleteClaim(ledger, transaction, namespace, name));
+  }
+
+  applyDefinition(definition: AppliedDefinition): Promise<ApplyAction> {
+    return this.#run((ledger, transaction) => applyDefinition(ledger, transaction, definition));
+  }
+
+  deleteDefinition(namespace: string, name: string): Promise<boolean> {
+    return this.#run((ledger, transaction) => deleteDefinition(ledger, transaction, namespace, name));
+  }
+
+  release(which: ReleaseWant): Promise<ReleaseOutcome> {
+    return this.#run((ledger, transaction) => releaseAddress(ledger, transaction, which));
+  }
+
+  applyContent(content: AppliedContent): Promise<ApplyAction> {
+    return this.#run((ledger) => applyContent(ledger, content));
+  }
+
+  deleteContent(kind: ObjectKind, namespace: string, name: string): Promise<boolean> {
+    return this.#run((ledger) => deleteContent(ledger, { kind, namespace, name }));
   }
 }

@@ -9,6 +9,7 @@ import { ListRefused } from "../../kube/kube-api.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import {
   ALLOCATIONS_PATH,
+  CLAIMS_PATH,
   NADS_PATH,
   NETWORKS_PATH,
   namespacedPath,
@@ -231,6 +232,29 @@ describe("the installed definitions", () => {
     install();
     expect(await findings()).toEqual([]);
   });
+});
+
+test("what a claim lists and nobody can give is named only where the claim has nothing and is not being deleted", async () => {
+  switchedOver();
+  const listing = (metadata: object) => {
+    const claim = { namespace: "shop", name: "db", ...metadata };
+    return api.put(namespacedPath(CLAIMS_PATH, "shop"), {
+      metadata: claim,
+      spec: { network: "blue" },
+      status: { ips: ["10.8.0.7/24"] },
+    });
+  };
+  const listed = async () => (await findings()).filter((one) => one.includes("listed by claim shop/db"));
+  listing({});
+  expect(await listed()).toEqual([
+    expect.stringMatching(/^I2: 10\.8\.0\.7\/24 of network blue, listed by claim shop\/db, has no IPAllocation; do: /),
+  ]);
+  listing({ deletionTimestamp: "2026-01-01T00:00:00Z" });
+  expect(await listed(), "nobody writes it any more").toEqual([]);
+  const { uid } = listing({}).metadata;
+  const owner = { kind: "IPAMClaim", namespace: "shop", name: "db", uid, interface: "" };
+  allocation("blue", "10.0.0.5/24", "Bound", { owner });
+  expect(await listed(), "it has another").toEqual([]);
 });
 
 test("an IPNetwork that was deleted is a note while its network is in use, and stuck afterwards", async () => {

@@ -195,8 +195,10 @@ describe("that a network is full is said", () => {
 });
 
 test("a controller publishes what it follows, and a node reads it", () => {
-  const lists: Record<string, ClaimList> = { listed: "listed", "cut-short": "empty", left: "empty" };
-  const spaces = new UsedSpaces(({ name }) => lists[name] ?? "gone");
+  const lists: Record<string, ClaimList> = { listed: "listed", "cut-short": "unlisted", left: "unlisted" };
+  // One that lists something else is told of what it does not list.
+  const isOther = ({ value }: Address) => value === v4(9).value;
+  const spaces = new UsedSpaces(({ name }, address) => (isOther(address) ? "unlisted" : (lists[name] ?? "gone")));
   const holding = (address: string, name: string, state: "Bound" | "Cooling" | "Retained", version: string) => {
     const one = { address: parseAddress(address), prefixLength: 28 };
     const owner = {
@@ -212,6 +214,7 @@ test("a controller publishes what it follows, and a node reads it", () => {
   };
   holding("10.0.0.3", "listed", "Bound", "5");
   holding("10.0.0.4", "cut-short", "Bound", "6");
+  holding("10.0.0.9", "listed", "Bound", "6");
   holding("10.0.0.5", "gone", "Retained", "9");
   holding("10.0.0.8", "left", "Cooling", "9");
   holding("10.0.0.7", "gone-later", "Cooling", "8");
@@ -222,13 +225,17 @@ test("a controller publishes what it follows, and a node reads it", () => {
   const status = { usedSpace: { observed: "2026-01-01T00:00:00.500Z", ...fields } };
   const read = readPublishedSpace({ status } as never);
   expect(read?.cooling.map(formatAddress)).toEqual(["10.0.0.6", "10.0.0.7", "10.0.0.8"]);
-  expect([...(read?.used[4].intervals() ?? [])]).toEqual([{ first: v4(3).value, last: v4(5).value }]);
+  expect([...(read?.used[4].intervals() ?? [])]).toEqual([
+    { first: v4(3).value, last: v4(5).value },
+    { first: v4(9).value, last: v4(9).value },
+  ]);
   expect(read?.used[6].size).toBe(1n);
   expect([...(read?.retained[4].intervals() ?? [])]).toEqual([{ first: v4(5).value, last: v4(5).value }]);
   expect(read?.unlisted).toEqual(
     new Map([
       ["10.0.0.4", "uid-cut-short"],
       ["10.0.0.8", "uid-left"],
+      ["10.0.0.9", "uid-listed"],
     ]),
   );
   expect(read?.version).toBe(10n);

@@ -10,7 +10,6 @@ import { ListStream } from "../../kube/http/list-stream.ts";
 import { WatchStream } from "../../kube/http/watch-stream.ts";
 import { leanView } from "../../kube/lean-view.ts";
 import { parseContentReference } from "../../kube/views/content-annotations.ts";
-import { readFollowed } from "../../kube/views/followed-network.ts";
 import { statusAddresses } from "../../kube/views/held-addresses.ts";
 import { claimsNamedBy, readNetworkSelection } from "../../kube/views/network-selection.ts";
 import { projectPod } from "../../kube/views/pod-view.ts";
@@ -86,8 +85,7 @@ const READERS: Readonly<Record<string, (text: string) => unknown>> = {
   "addresses that a VM asks for": readRequestedAddresses,
   "network status": held,
   "networks of OVN-Kubernetes": (text) => readPodNetworks(text),
-  // These two as fields of a view.
-  "followed network": (text) => leanView(readFollowed(text, { network: "blue", ips: [] })),
+  // As a field of a view.
   "shared with": (text) => leanView({ sharedWith: readSharedWith(text) }),
   reservations,
   "reference to content": parseContentReference,

@@ -19,7 +19,7 @@ import { parseAddress } from "../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../ipam/space/cidr.ts";
 import { allocationName } from "../../kube/object-names.ts";
 import type { AllocationOwner, IPAllocation } from "../../kube/objects.ts";
-import { RULES } from "./judged.ts";
+import { NO_CLAIMS, RULES } from "./judged.ts";
 
 const OWNER: AllocationOwner = {
   kind: "IPAddressClaim",
@@ -53,6 +53,7 @@ interface KnownMachines {
 
 function factsOf(known: KnownMachines): Facts {
   return {
+    ...NO_CLAIMS,
     claim: () => UNKNOWN,
     pod: () => UNKNOWN,
     node: () => UNKNOWN,

@@ -107,11 +107,10 @@ test.each([
       }
       return given;
     };
-    const end = async (one: KubeObject) => {
-      await world.kubevirt.finishPod(one);
+    const gone = async (one: KubeObject) => {
       for (const logical of logicals(vm)) await world.del(one, network, nic(logical));
-      await world.kubevirt.removePod(one);
     };
+    const stop = () => world.kubevirt.stopVm(vm, { meanwhile: () => gone(pod) });
     const target = async (node: string) => {
       const one = await world.kubevirt.migrate(vm, node);
       for (const logical of logicals(vm)) await world.given(one, network, nic(logical));
@@ -120,24 +119,26 @@ test.each([
     await step("start", async () => {
       ips = await start("node-a");
     });
-    await step("stop", async () => {
-      await end(pod);
-      await world.kubevirt.stopVm(vm);
-    });
+    await step("stop", stop);
     await step("start again", async () => expect(await start("node-b")).toEqual(ips));
     await step("migrate", async () => {
       const to = await target("node-a");
       await world.advance(10_000);
-      await end(pod);
+      await world.kubevirt.finishPod(pod);
+      await gone(pod);
       pod = to;
     });
-    await step("a migration that fails", async () => end(await target("node-b")));
+    await step("a migration that fails", async () => {
+      const to = await target("node-b");
+      await world.kubevirt.failMigration(to);
+      await gone(to);
+    });
     await step("crash", async () => {
       const lost = pod;
-      await world.kubevirt.finishPod(lost);
+      await world.kubevirt.finishPod(lost, "Failed");
       await world.kubevirt.stopVm(vm, { remove: false });
       expect(await start("node-b")).toEqual(ips);
-      for (const logical of logicals(vm)) await world.del(lost, network, nic(logical));
+      await gone(lost);
     });
     await step("unplug", async () => {
       await world.del(pod, network, nic("second"));
@@ -146,27 +147,21 @@ test.each([
       expect((await world.readClaim(`${vm.name}.second`))?.status.ips).toEqual(ips.slice(2));
     });
     await step("delete while it runs", async () => {
-      await end(pod);
-      await world.kubevirt.stopVm(vm);
-      await world.kubevirt.deleteVm(whole);
+      await world.kubevirt.deleteVm(whole, "Background", { meanwhile: () => gone(pod) });
     });
     await step("create and start again", async () => {
       vm = await vmOn(network, name);
       const again = await start("node-a");
       if (name === "retains") expect(again).toEqual(ips);
     });
-    await step("stop before a restore", async () => {
-      await end(pod);
-      await world.kubevirt.stopVm(vm);
-    });
+    await step("stop before a restore", stop);
     await step("delete while it is stopped, and restore at once", async () => {
       await world.kubevirt.deleteVm(vm);
       vm = await vmOn(network, name);
       await start("node-b");
     });
     await step("delete", async () => {
-      await end(pod);
-      await world.kubevirt.stopVm(vm);
+      await stop();
       await world.kubevirt.deleteVm(vm);
     });
     await world.advance(AGE_MS);

@@ -46,14 +46,13 @@ test.for<[string, object, string, RegExp[]]>([
     await world.until(async () => (await standing(vm, network)) === `False ${reason}`, "the claim is told");
     expect(await listed(vm, network), "while it runs").toEqual(first);
     expect(await world.untilEvent(await world.readClaim(claimName(vm, name)), reason)).toContain("was changed");
-    await world.kubevirt.stopVm(vm);
-    await world.del(pod, changed, options);
+    await world.kubevirt.stopVm(vm, { meanwhile: () => world.del(pod, changed, options) });
     await world.until(async () => (await standing(vm, network)) === "True UpToDate", "the list follows");
     const next = await world.kubevirt.startVm(vm, "node-b");
     const ips = await world.given(next.pod, changed, options);
     expect(ips).toEqual(expected.map((one) => expect.stringMatching(one)));
     expect(ips[0]?.split("/")[0], "its address").toBe(first[0]?.split("/")[0]);
-    expect(await listed(vm, network)).toEqual(ips);
+    await world.untilLists(claimName(vm, network.name), ips);
   },
 );
 
@@ -63,8 +62,7 @@ test("a claim with an address that its network does not give any more keeps it, 
   const options = { ifname: interfaceOf(network.name) };
   const { pod } = await world.kubevirt.startVm(vm, "node-a");
   const first = await world.given(pod, network, options);
-  await world.kubevirt.stopVm(vm);
-  await world.del(pod, network, options);
+  await world.kubevirt.stopVm(vm, { meanwhile: () => world.del(pod, network, options) });
   const ipam = { subnets: "10.9.0.0/24" };
   await redefine(network, ipam);
   const told = async () => (await standing(vm, network)) === "False AddressOutsideNetwork";

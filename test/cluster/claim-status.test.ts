@@ -57,8 +57,8 @@ test("a migration changes only ownerPod, in one write", async () => {
     const target = await world.kubevirt.migrate(vm, node);
     await world.given(target, network, options);
     await world.untilOwnerPod(claimName(vm, "moving"), target);
+    await world.kubevirt.finishPod(pod);
     await world.del(pod, network, options);
-    await world.kubevirt.removePod(pod);
     pod = target;
   }
   expect(await statusWrites()).toBe(before + 3);

@@ -83,15 +83,18 @@ test("a claim that lists another pod's address is refused, and the condition nam
   expect(await world.refused(pod, network, 120)).toContain("pod shop/holder (net1)");
   const condition = await world.untilReason("thief", "IPAddressConflict");
   expect(condition).toMatchObject({ status: "False" });
-  expect(condition.message).toBe(`${ip?.split("/")[0]} is held by pod shop/holder (net1) on network stolen`);
+  expect(condition.message).toBe(
+    `${ip?.split("/")[0]} is held by pod shop/holder (net1) on network stolen; the list of claim shop/thief asks for it`,
+  );
   expect(await world.untilEvent(pod, "AddressTaken")).toContain("shop/holder");
   expect((await world.allocation(network, ip as string)).spec.owner.name).toBe("holder");
   await expectUnharmed(network);
 
-  // When the holder goes, the address is the claim's.
+  // When the holder goes, the address is the claim's, which wishes for it alone.
   await world.del(holder, network);
   await world.becomes(network, ip as string, "Cooling");
-  await world.refused(pod, network, 120);
+  expect(await world.given(pod, network)).toEqual([ip]);
+  await world.untilReason("thief", "SuccessfulAllocation");
 });
 
 test.each([

@@ -129,8 +129,7 @@ test("pods that are not of the VM may not use its claim", async () => {
   const { pod } = await world.kubevirt.startVm(vm, "node-a");
   const ifname = interfaceOf("private");
   const ips = await world.given(pod, network, { ifname });
-  await world.kubevirt.stopVm(vm);
-  await world.del(pod, network, { ifname });
+  await world.kubevirt.stopVm(vm, { meanwhile: () => world.del(pod, network, { ifname }) });
 
   const plain = await podOf("intruder", "node-b", network, "owner.private");
   expect(await world.refused(plain, network, 11)).toContain("belongs to VirtualMachine owner");
@@ -184,8 +183,7 @@ test("a VM that is restarted on alternating nodes keeps its address", async () =
     const given = await world.given(pod, network, { ifname });
     expect(given).toEqual(ips ?? given);
     ips = given;
-    await world.kubevirt.stopVm(vm);
-    await world.del(pod, network, { ifname });
+    await world.kubevirt.stopVm(vm, { meanwhile: () => world.del(pod, network, { ifname }) });
   }
   expect(await world.allocations(network)).toHaveLength(1);
 });

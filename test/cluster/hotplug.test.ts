@@ -45,7 +45,6 @@ test("an interface is plugged in by a migration and unplugged by the next, and i
   expect(await listedBy(both, extra)).toEqual(added);
   await world.kubevirt.finishPod(first);
   await world.del(first, steady, nic(steady));
-  await world.kubevirt.removePod(first);
 
   // It is detached from the guest, and the next launcher pod is without it.
   await world.del(second, extra, nic(extra));
@@ -54,7 +53,6 @@ test("an interface is plugged in by a migration and unplugged by the next, and i
   expect(await world.given(third, steady, nic(steady))).toEqual(kept);
   await world.kubevirt.finishPod(second);
   await world.del(second, steady, nic(steady));
-  await world.kubevirt.removePod(second);
 
   await world.advance(LONG_MS);
   for (const ip of added) expect(await world.state(extra, ip), `${ip}, of a claim that is there`).toBe("Bound");

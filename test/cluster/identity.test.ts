@@ -234,8 +234,11 @@ test("a stopped VM is identified by its claim, and a deleted one by the history"
   const { pod } = await startVm(vm, "node-a");
   const [ip] = await world.given(pod, network, nic(network));
   const [other] = await world.given(pod, second, nic(second));
-  await world.kubevirt.stopVm(vm);
-  for (const one of [network, second]) await world.del(pod, one, nic(one));
+  await world.kubevirt.stopVm(vm, {
+    meanwhile: async () => {
+      for (const one of [network, second]) await world.del(pod, one, nic(one));
+    },
+  });
   const query = `address=${bare(ip)}&network=rest`;
   for (const node of ["node-a", "node-b"]) {
     expect(await refused(node, `${query}&here=true`)).toEqual({ status: 404, code: "NOT_FOUND" });

@@ -28,8 +28,7 @@ async function runOnce(vm: Vm, node: string, network: Network): Promise<string[]
   const { pod } = await world.kubevirt.startVm(vm, node);
   const options = { ifname: interfaceOf(network.name) };
   const ips = await world.given(pod, network, options);
-  await world.kubevirt.stopVm(vm);
-  await world.del(pod, network, options);
+  await world.kubevirt.stopVm(vm, { meanwhile: () => world.del(pod, network, options) });
   // What is written after an answer has been written when the attachment is gone and nothing is pending.
   for (const ip of ips) await world.untilUsers(network, ip);
   return ips;

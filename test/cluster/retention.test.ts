@@ -37,7 +37,6 @@ async function livedOnce(name: string, network: Network): Promise<readonly strin
 
 async function startAgain(name: string, network: Network): Promise<KubeObject> {
   const vm = await world.vm(name, network);
-  await world.kubevirt.createClaims(vm);
   return (await world.kubevirt.startVm(vm, "node-b")).pod;
 }
 
@@ -88,7 +87,7 @@ test("the pod that waits for the claim to be created again is no reason to hold 
   const network = await retaining("waiting");
   const ips = await livedOnce("waiting", network);
   const vm = await world.vm("waiting", network);
-  const { pod } = await world.kubevirt.startVm(vm, "node-b");
+  const pod = await world.kubevirt.createLauncher(vm, await world.kubevirt.createVmi(vm), "node-b");
   // In a later second than the pod: the claim is the younger one.
   await world.advance(1_100);
   await world.kubevirt.createClaims(vm);

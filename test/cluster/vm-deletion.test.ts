@@ -49,6 +49,7 @@ test.each(["Background", "Foreground"] as const)(
     const { pod } = await world.kubevirt.startVm(vm, "node-a");
     const ips = await world.given(pod, network, nic(network));
     await deleteVmObject(vm, propagation);
+    await world.kubevirt.stopVm(vm, { remove: false });
     await untilTerminating(() => world.readClaim(claimName(vm, name)), "the claim");
     await untilTerminating(async () => (await world.kubevirt.launchers(vm))[0] ?? null, "the pod");
 
@@ -56,7 +57,7 @@ test.each(["Background", "Foreground"] as const)(
     const sandbox = { ...nic(network), containerId: `second-${name}` };
     expect(await world.given(pod, network, sandbox)).toEqual(ips);
     await world.del(pod, network, nic(network));
-    await world.kubevirt.stopVm(vm, { remove: false });
+    // Somebody's hand: the extension waits for the pod.
     await world.kubevirt.releaseClaims(vm);
     await world.until(async () => (await world.readClaim(claimName(vm, name))) === null, "the claim to go");
     await expectStaysBound(network, ips);
@@ -133,8 +134,7 @@ test("the address of a stopped VM is released only when the VM is deleted", asyn
   const vm = await world.vm("still", network);
   const { pod } = await world.kubevirt.startVm(vm, "node-a");
   const ips = await world.given(pod, network, nic(network));
-  await world.kubevirt.stopVm(vm);
-  await world.del(pod, network, nic(network));
+  await world.kubevirt.stopVm(vm, { meanwhile: () => world.del(pod, network, nic(network)) });
   await expectStaysBound(network, ips);
   await world.kubevirt.deleteVm(vm);
   await untilCooling(network, ips);

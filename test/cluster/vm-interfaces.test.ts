@@ -43,8 +43,8 @@ test("each interface of a VM on one network definition keeps the address of its 
 
   const target = await world.kubevirt.migrate(vm, "node-b");
   expect(await givenTo(vm, target, network)).toEqual(given);
+  await world.kubevirt.finishPod(pod);
   for (const { logical } of vm.networks) await world.del(pod, network, { ifname: interfaceOf(logical) });
-  await world.kubevirt.removePod(pod);
 
   await world.kubevirt.stopVm(vm, { remove: false });
   for (const { logical } of vm.networks) await world.del(target, network, { ifname: interfaceOf(logical) });

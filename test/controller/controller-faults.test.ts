@@ -65,12 +65,12 @@ test("two controllers without a lease release each address once, and no address 
   const both = [await world.startController({ kubeconfig }), await world.startController({ kubeconfig })];
   await world.importedNetwork("twice", { subnets: "10.3.0.0/24" });
   const addresses = Array.from({ length: 20 }, (_, i) => `10.3.0.${i + 10}/24`);
-  const kept = await world.claim("kept", "twice", { ips: addresses.slice(10) });
-  const gone = await world.claim("gone", "twice", { ips: addresses.slice(0, 10) });
+  const claims = await Promise.all(addresses.map((ip, index) => world.claim(`twice-${index}`, "twice", { ips: [ip] })));
   for (const address of addresses) await world.becomes("twice", address, "Bound");
-  await world.deleteClaim(gone.metadata.name);
+  for (const gone of claims.slice(0, 10)) await world.deleteClaim(gone.metadata.name);
   for (const address of addresses.slice(0, 10)) await world.becomes("twice", address, "Cooling");
-  for (const address of addresses.slice(10)) {
+  for (const [index, kept] of [...claims.entries()].slice(10)) {
+    const address = addresses[index] as string;
     expect((await world.allocation("twice", address)).spec.owner.uid).toBe(kept.metadata.uid);
     expect(await world.state("twice", address)).toBe("Bound");
   }

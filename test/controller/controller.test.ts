@@ -85,7 +85,7 @@ test.concurrent("deleting the node of a stopped VM removes the attachment and ke
   expect(await world.state("blue", "10.1.0.17/24")).toBe("Bound");
 });
 
-test.concurrent("addresses that a claim's status does not list are released, unless its status lists none yet", async () => {
+test.concurrent("of two addresses of one subnet the one that a claim does not list is released; all it has is listed", async () => {
   const published = await world.claim("published", "blue");
   const unpublished = await world.claim("unpublished", "blue");
   await world.allocate("blue", "10.1.0.18/24", claimOwner(published));
@@ -93,39 +93,51 @@ test.concurrent("addresses that a claim's status does not list are released, unl
   await world.allocate("blue", "10.1.0.20/24", claimOwner(unpublished));
   await world.publish("published", { ips: ["10.1.0.18/24"] });
   await world.becomes("blue", "10.1.0.19/24", "Cooling");
+  await world.untilLists("unpublished", ["10.1.0.20/24"]);
   await world.stays("blue", "10.1.0.20/24");
   expect(await world.state("blue", "10.1.0.18/24")).toBe("Bound");
 });
 
-test.concurrent("an address that a claim's status does not list is released, although its pod has the same one of another network", async () => {
+test.concurrent("of two addresses of one subnet the one that a pod reports counts, and not one that it has of another network", async () => {
   await world.importedNetwork("overlapping", { subnets: "10.1.0.0/24" });
-  const report = (name: string) => ({
-    "k8s.v1.cni.cncf.io/network-status": JSON.stringify([{ name, interface: "net2", ips: ["10.1.0.61"] }]),
-  });
-  const claim = await world.claim("elsewhere", "blue");
-  const pod = await world.kubevirt.createPod(NAMESPACE, "elsewhere", { node: "n1" });
-  await world.cluster.api.patch(pathOf(NAMESPACE, "pods", "elsewhere"), {
-    metadata: { annotations: report(`${NAMESPACE}/blue`) },
-  });
-  await world.allocate("blue", "10.1.0.60/24", claimOwner(claim));
-  await world.allocate("blue", "10.1.0.61/24", claimOwner(claim), attachmentOf(pod));
-  await world.publish("elsewhere", { ips: ["10.1.0.60/24"] });
-  await world.stays("blue", "10.1.0.61/24");
-  await world.cluster.api.patch(pathOf(NAMESPACE, "pods", "elsewhere"), {
-    metadata: { annotations: report(`${NAMESPACE}/overlapping`) },
-  });
-  await world.becomes("blue", "10.1.0.61/24", "Cooling");
+  const claimOf = async (name: string, [listed, attached]: readonly [string, string], nad: string) => {
+    const claim = await world.claim(name, "blue");
+    const pod = await world.kubevirt.createPod(NAMESPACE, name, { node: "n1" });
+    const ips = [attached.split("/")[0]];
+    const status = JSON.stringify([{ name: `${NAMESPACE}/${nad}`, interface: "net2", ips }]);
+    const annotations = { "k8s.v1.cni.cncf.io/network-status": status };
+    await world.cluster.api.patch(pathOf(NAMESPACE, "pods", name), { metadata: { annotations } });
+    await world.allocate("blue", listed, claimOwner(claim));
+    await world.allocate("blue", attached, claimOwner(claim), attachmentOf(pod));
+    await world.publish(name, { ips: [listed] });
+    return pod;
+  };
+  await claimOf("reported", ["10.1.0.60/24", "10.1.0.61/24"], "blue");
+  const pod = await claimOf("elsewhere", ["10.1.0.62/24", "10.1.0.63/24"], "overlapping");
+  await world.untilLists("reported", ["10.1.0.61/24"]);
+  await world.becomes("blue", "10.1.0.60/24", "Cooling");
+  await world.untilLists("elsewhere", ["10.1.0.62/24", "10.1.0.63/24"]);
+  await world.stays("blue", "10.1.0.63/24");
+  await world.kubevirt.finishPod(pod);
+  await world.becomes("blue", "10.1.0.63/24", "Cooling");
+  await world.untilLists("elsewhere", ["10.1.0.62/24"]);
+  for (const ip of ["10.1.0.61/24", "10.1.0.62/24"]) expect(await world.state("blue", ip)).toBe("Bound");
 });
 
-test.concurrent("addresses in the status of a new claim are reserved, also outside the network's subnets", async () => {
-  const claim = await world.claim("filled", "blue", { ips: ["10.1.0.21/24", "172.16.0.1/16"] });
-  await world.becomes("blue", "10.1.0.21/24", "Bound");
-  await world.becomes("blue", "172.16.0.1/16", "Bound");
-  expect((await world.allocation("blue", "10.1.0.21/24")).spec).toMatchObject({
+test.concurrent("what a new claim lists is reserved as an ADD could give it: the first of each subnet, with its prefix length", async () => {
+  const ips = ["172.16.0.1/16", "10.1.0.255/24", "10.1.0.21/16", "10.1.0.28/24"];
+  const claim = await world.claim("filled", "blue", { ips: ips.toSpliced(1, 1) });
+  await world.claim("unusable", "blue", { ips });
+  await world.untilLists("filled", ["10.1.0.21/24"]);
+  const { spec } = await world.allocation("blue", "10.1.0.21/24");
+  expect(spec).toEqual({
+    network: "blue",
     address: "10.1.0.21/24",
-    owner: { kind: "IPAMClaim", name: "filled", uid: claim.metadata.uid },
-    adopted: true,
+    owner: { kind: "IPAMClaim", namespace: NAMESPACE, name: "filled", uid: claim.metadata.uid, interface: "" },
   });
+  for (const ip of ["172.16.0.1/16", "10.1.0.255/24", "10.1.0.28/24"])
+    expect(await world.state("blue", ip)).toBe("none");
+  expect((await world.readClaim("unusable")).status.ips).toEqual(ips);
 });
 
 test.concurrent("a claim that lists another claim's address gets a condition and an event, and the address once it is free", async () => {

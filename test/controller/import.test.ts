@@ -147,7 +147,8 @@ test("an address that two claims list is imported for the older one, and existin
   await world.kubevirt.createNad(NAMESPACE, "gold", configOf("gold", { subnets: "10.40.0.0/24" }));
   const old = await world.claim("a-old", "gold", { ips: ["10.40.0.1/24"] });
   await world.advance(1_100);
-  await world.claim("0-young", "gold", { ips: ["10.40.0.1/24", "10.40.0.2/24"] });
+  await world.claim("0-young", "gold", { ips: ["10.40.0.1/24", "10.40.0.3/24"] });
+  await world.claim("b-robbed", "gold", { ips: ["10.40.0.2/24"] });
   await world.allocate("gold", "10.40.0.2/24", {
     kind: "Pod",
     namespace: NAMESPACE,
@@ -159,6 +160,8 @@ test("an address that two claims list is imported for the older one, and existin
   const found = await allocations("gold");
   expect(found.get("10.40.0.1/24")?.spec.owner.uid).toBe(old.metadata.uid);
   expect(found.get("10.40.0.2/24")?.spec.owner.kind).toBe("Pod");
+  // Of each subnet only the first is the claim's wish, whoever has that.
+  expect(found.has("10.40.0.3/24")).toBe(false);
 });
 
 test("several networks are imported by one list of each kind, and only pods with an address there are read as a whole", async () => {

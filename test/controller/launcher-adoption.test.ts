@@ -5,6 +5,7 @@ import { claimName, type Vm } from "../harness/kubevirt.ts";
 import { CutLink } from "../harness/world/cut-link.ts";
 import { interfaceOf, KUBEVIRT, launcherParts, NETWORKS } from "../harness/world/kubevirt-objects.ts";
 import { configOf, NAMESPACE, type Network } from "../harness/world/network.ts";
+import { claimOwner } from "../harness/world/objects.ts";
 import { World } from "../harness/world/world.ts";
 
 const FILLED_MS_MAX = 10_000;
@@ -182,16 +183,17 @@ test("of a VM that migrates the claim gets the address of the older launcher", a
 
 test("a claim is never filled from a pod that is not its VM's launcher", async () => {
   const network = await world.network("strict");
-  const { vm, vmi } = await runsWithout("strict", network, "node-b");
+  const { vm, vmi, pod } = await runsWithout("strict", network, "node-b");
   const path = pathOf(NAMESPACE, "virtualmachineinstances", "strict", KUBEVIRT);
   // The VMI knows its launchers, and only pods that name it run here.
-  await world.cluster.api.patch(path, { status: { activePods: { "some-uid": "node-b" } } });
+  const activePods = { [pod.metadata.uid]: null, "some-uid": "node-b" };
+  await world.cluster.api.patch(path, { status: { activePods } });
   await world.kubevirt.createClaims(vm);
   await staysEmpty(vm, network);
 
   const plain = await world.kubevirt.createPod(NAMESPACE, "strict-plain", {
     node: "node-a",
-    labels: launcherParts(vmi, { node: "node-a" }).labels ?? {},
+    labels: launcherParts(vmi, {}).labels ?? {},
     networks: [{ name: network.name, interface: interfaceOf(network.name) }],
   });
   await world.given(plain, network, nic(network));
@@ -205,25 +207,27 @@ test("a claim is never filled from a pod that is not its VM's launcher", async (
   expect((await world.allocation(network, other.ips[0] as string))?.spec.owner.kind).toBe("Pod");
 });
 
-test("an address goes back to its launcher pod when somebody else fills the claim meanwhile", async () => {
+test("what somebody fills a claim with meanwhile gives way to what its VM runs with", async () => {
   const own = await World.start({ api: "memory", nodes: ["node-a"] });
   const before = world;
   world = own;
   try {
     const network = await own.network("raced", dual);
-    const { vm, pod, ips } = await runsWithout("raced", network);
-    const isStatus = ({ method, path }: { method: string; path: string }) =>
-      method === "PATCH" && path.includes("/ipamclaims/");
-    await own.startController({}, { fate: (one) => (isStatus(one) ? { requestMs: 400 } : undefined) });
+    const { vm, ips } = await runsWithout("raced", network);
+    const isTaking = ({ method, path }: { method: string; path: string }) =>
+      method === "PUT" && path.includes("/ipallocations/");
+    await own.startController({}, { fate: (one) => (isTaking(one) ? { requestMs: 400 } : undefined) });
     await own.kubevirt.createClaims(vm);
     const claim = await own.kubevirt.claim(vm, "raced");
     const ownerOf = async (ip: string) => (await own.allocation(network, ip))?.spec.owner.uid;
-    const last = ips[1] as string;
-    await own.until(async () => (await ownerOf(last)) === claim.metadata.uid, "the claim to own it");
+    await own.until(async () => (await ownerOf(ips[0] as string)) === claim.metadata.uid, "the claim to own the first");
+    // Another address of each subnet: one as by a controller that led before, both listed.
+    await own.allocate(network.name, "10.8.0.200/24", claimOwner(claim));
     await own.publish("raced.raced", { ips: ["10.8.0.200/24", "fd08::200/64"] });
-    await own.until(async () => (await ownerOf(last)) === pod.metadata.uid, "the pod to own it again");
-    for (const ip of ips) expect(await ownerOf(ip)).toBe(pod.metadata.uid);
-    await own.becomes(network, "10.8.0.200/24", "Bound");
+    await own.untilLists("raced.raced", ips);
+    for (const ip of ips) expect(await ownerOf(ip)).toBe(claim.metadata.uid);
+    await own.becomes(network, "10.8.0.200/24", "Cooling");
+    expect(await own.state(network, "fd08::200/64")).toBe("none");
     await own.settled();
   } finally {
     world = before;

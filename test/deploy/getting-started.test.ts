@@ -96,7 +96,6 @@ test("a VM keeps its address until it is deleted", async () => {
       await world.given(target, parts().blue, NIC);
       await world.kubevirt.finishPod(source);
       await world.del(source, parts().blue, NIC);
-      await world.kubevirt.removePod(source);
       network.pod = target;
     },
     remove: async () => {

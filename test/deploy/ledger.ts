@@ -13,7 +13,6 @@ export const SAMPLE: KubeObject = {
     owner: { kind: "IPAMClaim", namespace: "tenant", name: "vm1.blue", uid: "c-1", interface: "net1" },
     vm: { name: "vm1", uid: "v-1" },
     mac: "02:00:00:00:00:01",
-    adopted: true,
   },
   status: {
     state: "Bound",

@@ -77,6 +77,7 @@ describe.skipIf(whyNotReal() !== null)("VMs with templates", () => {
       const args = cniArgs(pod, container);
       const added = await containers.cni("ADD", container, namespace, config, args, interfaceOf("blue"));
       expect(added.code, added.stdout).toBe(0);
+      await kubevirt.attached(pod, interfaceOf("blue"));
       [texts["192.168.10.122"] = ""] = added.json().ips[0].address.split("/");
       for (const { typed } of steps.filter((one) => one.typed.startsWith("curl ")))
         commands[typed.trimEnd()] = `ip netns exec ${namespace} ${typed.trimEnd()}`;

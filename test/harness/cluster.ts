@@ -157,6 +157,11 @@ export class TestCluster implements Cluster {
     await this.#restartControllers();
   }
 
+  /** Of the processes that run now. */
+  get pids(): Readonly<Record<"apiServer" | "etcd", number | undefined>> {
+    return { apiServer: this.#parts.apiServer.pid, etcd: this.#parts.etcd.pid };
+  }
+
   /** One more API server on the same etcd, not started yet. Whoever asks for it ends it, before the cluster. */
   anotherApiServer(port: number): KubeProcess {
     return apiServer(assetDirectory(), this.directory, port, this.#etcdUrl, this.#options);

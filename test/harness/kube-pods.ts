@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import type { KubeApi, KubeObject } from "./kube-api.ts";
-import { type PodParts, podObject } from "./world/kubevirt-objects.ts";
+import { bindingObject, containerStatuses, type PodParts, podObject } from "./world/kubevirt-objects.ts";
 
 export interface PodOptions extends PodParts {
   /** `null` leaves the status empty, as before the kubelet has seen the pod; default Running. */
@@ -85,15 +85,25 @@ export class KubePods {
     });
   }
 
-  /** A pod that its scheduler has bound to a node. Returns it as it is stored, with its UID. */
+  /** A pod; without `node` it is bound to none. Returns it as it is stored, with its UID. */
   async createPod(namespace: string, name: string, options: PodOptions): Promise<KubeObject> {
     const pod = await this.api.create(pathOf(namespace, "pods"), podObject(namespace, { name }, options));
     return options.phase === null ? pod : this.setPhase(pod, options.phase ?? "Running");
   }
 
+  /** The scheduler has chosen a node. Returns the pod with it. */
+  async bind(pod: KubeObject, node: string): Promise<KubeObject> {
+    await this.api.create(`${this.#path(pod)}/binding`, bindingObject(pod, node));
+    return this.api.get(this.#path(pod));
+  }
+
   /** What the kubelet reports of a pod. */
   setPhase(pod: KubeObject, phase: string): Promise<KubeObject> {
-    return this.api.patch(`${this.#path(pod)}/status`, { status: { phase } });
+    return this.report(pod, { phase });
+  }
+
+  protected report(pod: KubeObject, status: object): Promise<KubeObject> {
+    return this.api.patch(`${this.#path(pod)}/status`, { status });
   }
 
   /** The pod's containers have ended; the object stays. */
@@ -111,9 +121,7 @@ export class KubePods {
    */
   async endPod(pod: KubeObject): Promise<void> {
     await this.terminatePod(pod);
-    const ended = { name: "main", ready: false, restartCount: 0, image: "none", imageID: "" };
-    const containerStatuses = [{ ...ended, state: { terminated: { exitCode: 0 } } }];
-    await this.api.patch(`${this.#path(pod)}/status`, { status: { containerStatuses } });
+    await this.report(pod, { containerStatuses: containerStatuses({ terminated: { exitCode: 0 } }) });
     await this.removePod(pod);
   }
 

@@ -26,6 +26,10 @@ export class KubeProcess {
     return this.#child !== null && this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
+  get pid(): number | undefined {
+    return this.#child?.pid;
+  }
+
   /** The end of what it printed. */
   get log(): string {
     return this.#log;

@@ -23,6 +23,8 @@ export interface NodeOptions {
   readonly time?: TestTime | undefined;
   /** Of a daemon in the process of the test; default: that of its time. */
   readonly clock?: Clock | undefined;
+  /** Told of every ADD that has succeeded, before whoever sent it. */
+  readonly attached?: (pod: KubeObject, ifname: string) => Promise<void>;
 }
 
 export interface AttachmentOptions {
@@ -71,8 +73,10 @@ export class NodeDaemon {
     throw new Error("the daemon has no process of its own");
   }
 
-  add(pod: KubeObject, options: AttachmentOptions): Promise<CniAnswer> {
-    return this.#cni("ADD", pod, options);
+  async add(pod: KubeObject, options: AttachmentOptions): Promise<CniAnswer> {
+    const answer = await this.#cni("ADD", pod, options);
+    if (answer.code === 0) await this.options.attached?.(pod, options.ifname ?? "net1");
+    return answer;
   }
 
   del(pod: KubeObject, options: AttachmentOptions): Promise<CniAnswer> {

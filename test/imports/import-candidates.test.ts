@@ -97,6 +97,21 @@ test("an address that two pods report belongs to the older one, unless that has 
   expect(twice(sandbox("False"))).toEqual(["10.31.0.77/24 Pod shop/younger"]);
 });
 
+test("what a claim lists is a wish only in a subnet where it has nothing", () => {
+  const definitions = ownedByShop({ ...conf.ipam, subnets: "10.31.0.0/24,fd31::/64" });
+  const listing = (had: readonly string[]) => {
+    const hadBy = () => had.map(parseAddress);
+    const candidates = new ImportCandidates("blue", { definitions, nodes: null, hadBy });
+    const creationTimestamp = "2026-01-01T00:00:00Z";
+    const metadata = { namespace: "shop", name: "db", uid: "db", resourceVersion: "1", creationTimestamp };
+    const status = { ips: ["10.31.0.7/24", "10.31.0.8/24", "fd31::7/64"] };
+    candidates.addClaim(projectClaim({ metadata, spec: { network: "blue" }, status }));
+    return found(candidates).map((one) => one.split(" ")[0]);
+  };
+  expect(listing([])).toEqual(["10.31.0.7/24", "fd31::7/64"]);
+  expect(listing(["10.31.0.99"])).toEqual(["fd31::7/64"]);
+});
+
 describe("what a pod's annotations claim", () => {
   const candidatesOf = (object: object, ipam: object = {}, recorded: readonly string[] = []) => {
     const definitions = ownedByShop({ ...conf.ipam, ...ipam });

@@ -34,13 +34,18 @@ export interface Given {
   readonly mayFollow?: boolean | "unread";
   /** The claim is of a VM, which may get what it asks for; false unless said otherwise. */
   readonly mayMove?: boolean;
-  readonly userEnded?: boolean | "unread";
+  /** Another container of its VM runs with an address that is not asked for; false unless said otherwise. */
+  readonly runs?: boolean;
   readonly gatewayHolder?: string | "unread";
   readonly bound?: readonly string[];
   readonly adopted?: readonly string[];
   readonly ownCooling?: readonly string[];
-  /** A published address that another has. */
-  readonly taken?: string;
+  /** What the claim lists and has not. */
+  readonly wishes?: readonly string[];
+  /** The claim, on a network that does not allow it, has something there. */
+  readonly has?: boolean | "unread";
+  /** An entry of its list, of which it has none. */
+  readonly unreadable?: string;
   /** What a deleted claim of the claim's name still has. */
   readonly unreleased?: string;
   readonly holdings?: "unread";
@@ -97,8 +102,10 @@ export function decided(given: Given): string {
           return value === undefined ? "none" : formatAddress({ family, value });
         });
   const replaced = superseded.map(({ attachment, reason }) => `; ${attachment.containerId} ${reason}`);
-  const warned = warnings.length === 0 ? "" : "; warns";
-  return `${decision.kind} ${what.join(" ")} for ${describeOwner(owner)}${replaced.join("")}${told}${warned}`;
+  const warned = warnings.map(({ reason }) => `; warns ${reason}`).join("");
+  const instead = decision.kind === "reuse" ? [] : decision.instead.map(formatInterfaceAddress);
+  const moved = instead.length === 0 ? "" : ` in place of ${instead.join(" ")}`;
+  return `${decision.kind} ${what.join(" ")} for ${describeOwner(owner)}${moved}${replaced.join("")}${told}${warned}`;
 }
 
 export function viewOf(given: Given, unread: string[] = []): AttachView<Attachment, KnownClaim> {
@@ -152,10 +159,7 @@ export function viewOf(given: Given, unread: string[] = []): AttachView<Attachme
       ),
     mayFollow: () => fact("VM", given.mayFollow ?? false),
     mayMove: () => given.mayMove ?? false,
-    mayRunWithListed: () => {
-      const ended = fact("other user's end", given.userEnded ?? false);
-      return ended === undefined ? undefined : !ended;
-    },
+    has: () => fact("what it has", given.has ?? false),
     attachmentsOf: () => (given.attached ?? []).map((one, index) => attachmentOf(one, index + 2)),
     isGone: ({ gone }) => gone,
     gatewayHolder: () => fact("gateway", given.gatewayHolder ?? null),
@@ -169,7 +173,9 @@ export function viewOf(given: Given, unread: string[] = []): AttachView<Attachme
             ...held(given.ownCooling, "cooling"),
           ],
           ...(given.unreleased === undefined ? {} : { unreleased: parseAddress(given.unreleased) }),
-          taken: given.taken === undefined ? null : { address: parseAddress(given.taken), holder: "pod shop/b (eth0)" },
+          ...(given.unreadable === undefined ? {} : { unreadable: unreadable(given.unreadable) }),
+          wishes: (given.wishes ?? []).map(parseInterfaceAddress),
+          runs: given.runs ?? false,
         },
       ),
     usersOf: (_claim, others) =>
@@ -180,6 +186,10 @@ export function viewOf(given: Given, unread: string[] = []): AttachView<Attachme
     goneUsersOf: () => [],
     holderOf: () => "pod shop/b (eth0)",
   };
+}
+
+function unreadable(value: string) {
+  return refuse("REQUEST_INVALID", { key: "status.ips of claim shop/vm", value, remedy: "correct the claim's status" });
 }
 
 function definitionOf({ subnets = "10.0.0.0/29", gateway, persistent = true, reserved = [] }: Given) {

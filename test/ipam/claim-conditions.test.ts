@@ -74,6 +74,8 @@ describe("the condition of a refusal", () => {
   const address = parseAddress("10.0.0.5");
   const taken = refuse("ADDRESS_TAKEN", { address, network: "blue", holder: "pod shop/b (eth0)" });
   const gateway = refuse("GATEWAY_HELD", { address, network: "blue", holder: "pod shop/b (eth0)" });
+  const outside = refuse("ADDRESS_OUTSIDE", { address, network: "blue", subnets: "10.9.0.0/24" });
+  const full = refuse("POOL_FULL", { network: "blue", subnets: "10.9.0.0/24", counts: "none" });
   const unreadable = refuse("CONFIG_INVALID", { key: "spec.ipRequests", value: "x", remedy: "y" });
   const absent = refuse("CLAIM_ABSENT", { claim: "shop/vm" });
   const has = { hasAddresses: true, asksForAddresses: true };
@@ -81,7 +83,10 @@ describe("the condition of a refusal", () => {
 
   test.each<[Refusal, typeof has, string | null, string]>([
     [taken, hasNone, "False IPAddressConflict", "what it needs is somebody else's"],
-    [taken, has, "False IPAddressConflict", "what it lists is somebody else's"],
+    [taken, has, "True IPAddressConflict", "what it asks for besides is somebody else's"],
+    [outside, hasNone, "False RequestedIPOutsideSubnet", "what it needs is not there"],
+    [outside, has, "True RequestedIPOutsideSubnet", "what it asks for besides is not there"],
+    [full, has, "False SubnetExhausted", "it lacks an address of a subnet"],
     [gateway, hasNone, "False IPAddressConflict", "nothing is given to it"],
     [gateway, has, "True IPAddressConflict", "its addresses stay allocated"],
     [unreadable, has, "False RequestedIPOutsideSubnet", "what it asks for cannot be read"],
@@ -95,7 +100,7 @@ describe("the condition of a refusal", () => {
   test("a conflict is recognised by its status and reason, whoever wrote it", () => {
     expect(isConflict(conflictCondition(address, "Pod shop/b", NOW))).toBe(true);
     expect(
-      [taken, gateway].map((one) => conditionOfRefusal(one, has, NOW)).map((one) => one && isConflict(one)),
+      [hasNone, has].map((which) => conditionOfRefusal(taken, which, NOW)).map((one) => one && isConflict(one)),
     ).toEqual([true, false]);
     expect(isConflict(allocatedCondition(NOW))).toBe(false);
   });

@@ -163,7 +163,17 @@ table("whether the claim may be used", [
   [
     { claim: { network: "red", ips: ["10.0.0.5/29"] }, mayFollow: true, ownCooling: ["10.0.0.3/29"] },
     "allocate 10.0.0.3 for claim shop/vm",
-    "it comes back: what it had here",
+    "it comes back after its release: what it had here",
+  ],
+  [
+    { claim: { network: "red", ips: ["10.9.0.5/29", "10.0.0.3/29"] }, mayFollow: true, bound: ["10.0.0.3/29"] },
+    "reuse 10.0.0.3/29 for claim shop/vm",
+    "it comes back: what it still has here, wherever spec.network points",
+  ],
+  [
+    { claim: { network: "red", ipRequests: ["10.0.0.5"] }, mayFollow: true, requested: ["10.0.0.6"] },
+    "allocate 10.0.0.6 for claim shop/vm",
+    "what the VM asks for here, and not what the claim was made with",
   ],
   [
     { claim: { network: "", ipRequests: ["10.0.0.5"] }, mayFollow: true },
@@ -172,9 +182,9 @@ table("whether the claim may be used", [
   ],
   [{ claim: { network: "" }, mayFollow: false }, "CLAIM_OTHER_NETWORK", "nor is it of this pod's VM"],
   [
-    { claim: { network: "", ips: ["10.0.0.5/29"] }, mayFollow: true },
-    'CLAIM_OTHER_NETWORK of vm: IPAMClaim shop/vm is for network ""',
-    "nobody knows where it has what it lists",
+    { claim: { network: "", ips: ["10.0.0.5/29"] }, mayFollow: true, wishes: ["10.0.0.5/29"] },
+    "allocate 10.0.0.5 for claim shop/vm",
+    "and so is what it lists",
   ],
   [
     { claim: { network: "red" }, mayFollow: true, requested: ["10.0.0.4"] },
@@ -183,7 +193,7 @@ table("whether the claim may be used", [
   ],
   [
     { claim: {}, persistent: false },
-    "allocate 10.0.0.1 for container new (eth0); ignores PERSISTENCE_NOT_ALLOWED; warns",
+    "allocate 10.0.0.1 for container new (eth0); ignores PERSISTENCE_NOT_ALLOWED; warns ClaimIgnored",
     "the network does not allow it: an address for the container, and a warning",
   ],
   [{ claim: {}, persistent: false, pod: "p" }, "allocate 10.0.0.1 for pod shop/p (eth0); ignores", "or for the pod"],
@@ -199,7 +209,18 @@ table("whether the claim may be used", [
     "what an ignored claim asks for is ignored too",
   ],
   [
-    { claim: mine, persistent: false, bound },
+    { claim: mine, persistent: false, wishes: bound },
+    "allocate 10.0.0.1 for container new (eth0); ignores PERSISTENCE_NOT_ALLOWED",
+    "so is its list: what is listed is not had",
+  ],
+  [{ claim: mine, persistent: false, has: "unread" }, "read what it has", "which only its allocations tell"],
+  [
+    { claim: mine, persistent: false, has: true, bound, whyNot: "CLAIM_OTHER_OWNER" },
+    "CLAIM_OTHER_OWNER of vm",
+    "of what it has only its VM makes use",
+  ],
+  [
+    { claim: mine, persistent: false, has: true, bound },
     "reuse 10.0.0.5/29 for claim shop/vm",
     "addresses it has are its own whatever becomes of the flag",
   ],
@@ -229,35 +250,51 @@ table("whether the claim may be used", [
 ]);
 
 const moving = { claim: mine, bound, mayMove: true, requested: ["10.0.0.6"] } as const;
+const migrating = { users: [{ pod: "q" }], mayShare: true, runs: true } as const;
 table("a claim whose VM asks for others", [
   [
     { claim: { ipRequests: ["10.0.0.5"] }, requested: ["10.0.0.6"] },
     "CONFIG_INVALID of vm by free space: claim shop/vm spec.ipRequests is 10.0.0.5: runtimeConfig.ips asks for 10.0.0.6",
     "it asks for another one itself, before it has any",
   ],
-  [moving, "allocate 10.0.0.6 for claim shop/vm", "nobody uses it: what it asks for"],
+  [moving, "allocate 10.0.0.6 for claim shop/vm in place of 10.0.0.5/29", "nobody uses it: what it asks for"],
   [{ ...moving, requested: ["10.0.0.5"] }, "reuse 10.0.0.5/29 for claim shop/vm", "it has them already"],
   [{ ...moving, mayMove: false }, "REQUEST_MISMATCH of vm", "a claim of no VM keeps what it has"],
   [
-    { ...moving, users: [{ pod: "q" }], mayShare: true },
-    "reuse 10.0.0.5/29 for claim shop/vm; warns",
+    { ...moving, ...migrating },
+    "reuse 10.0.0.5/29 for claim shop/vm; warns AddressKept",
     "its VM migrates, and goes on with what it has",
   ],
   [
-    { ...moving, users: [{ pod: "q" }], mayShare: true, userEnded: true },
-    "allocate 10.0.0.6 for claim shop/vm",
-    "the pod that had it has ended",
+    { ...moving, ...migrating, requested: ["10.9.0.6"] },
+    "reuse 10.0.0.5/29 for claim shop/vm; warns AddressKept",
+    "also where it asks for what nobody could give",
   ],
   [
-    { ...moving, users: [{ pod: "q" }], mayShare: true, userEnded: "unread" },
-    "read other user's end",
-    "which is read then",
+    { ...moving, ...migrating, runs: false, bound: ["10.0.0.6/29"] },
+    "reuse 10.0.0.6/29 for claim shop/vm",
+    "its VM runs with what it asks for",
+  ],
+  [
+    { ...moving, runs: false, users: [{ pod: "q" }], mayShare: true },
+    "allocate 10.0.0.6 for claim shop/vm in place of 10.0.0.5/29",
+    "the pod that had it has ended",
   ],
   [{ ...moving, users: [{ pod: "q" }] }, "CLAIM_IN_USE of vm", "another VM uses it"],
   [
     { ...moving, pod: "p", attached: [{ pod: "p", ips: ["10.0.0.5"] }] },
-    "allocate 10.0.0.6 for claim shop/vm; old newer sandbox",
+    "allocate 10.0.0.6 for claim shop/vm in place of 10.0.0.5/29; old newer sandbox",
     "a newer sandbox of the pod that had it",
+  ],
+  [
+    { ...moving, ownCooling: ["10.0.0.6/29"], allocated: ["10.0.0.6"] },
+    "allocate 10.0.0.6 for claim shop/vm in place of 10.0.0.5/29",
+    "it has it already, and another counts",
+  ],
+  [
+    { ...moving, claim: { ipRequests: ["10.0.0.4"] } },
+    "allocate 10.0.0.6 for claim shop/vm in place of 10.0.0.5/29",
+    "what the claim itself asks for is about its first use",
   ],
   [
     { ...moving, requested: ["10.0.0.6", "10.0.0.4"] },
@@ -265,11 +302,113 @@ table("a claim whose VM asks for others", [
     "two of one subnet",
   ],
   [{ ...moving, allocated: ["10.0.0.6"] }, "ADDRESS_TAKEN of vm by free space", "somebody has it"],
+  [{ ...moving, cooling: ["10.0.0.6"] }, "ADDRESS_COOLING of vm by free space", "somebody had it a moment ago"],
   [{ ...moving, requested: ["10.9.0.6"] }, "ADDRESS_OUTSIDE of vm by free space", "of no subnet"],
   [
     { ...moving, subnets: "10.0.0.0/29,fd00::/64", bound: ["10.0.0.5/29", "fd00::5/64"] },
-    "allocate 10.0.0.6 fd00::5 for claim shop/vm",
+    "allocate 10.0.0.6 fd00::5 for claim shop/vm in place of 10.0.0.5/29 fd00::5/64",
     "a family that it does not name stays as it is",
+  ],
+]);
+
+const wishing = { claim: { ips: ["10.0.0.5/29"] }, wishes: ["10.0.0.5/29"] } as const;
+const TWO = { subnets: "10.0.0.0/29,10.1.0.0/29" } as const;
+table("a claim that lists what it has not", [
+  [wishing, "allocate 10.0.0.5 for claim shop/vm", "what it wishes, where it is free"],
+  [
+    { ...wishing, wishes: ["10.0.0.5/24"] },
+    "allocate 10.0.0.5 for claim shop/vm",
+    "an address: its prefix length is the subnet's",
+  ],
+  [
+    { ...wishing, wishes: ["10.0.0.5/29", "10.0.0.3/29"] },
+    "allocate 10.0.0.5 for claim shop/vm",
+    "of one subnet the first",
+  ],
+  [
+    { ...wishing, wishes: ["10.0.0.5/29", "10.0.0.3/29"], allocated: ["10.0.0.5"] },
+    "ADDRESS_TAKEN of vm by free space: 10.0.0.5",
+    "and none in its place",
+  ],
+  [
+    { ...wishing, ...TWO, wishes: ["10.9.0.5/29", "10.1.0.3/29", "10.0.0.5/29", "10.1.0.4/29"] },
+    "allocate 10.0.0.5 10.1.0.3 for claim shop/vm",
+    "of each subnet the first that lies in it, in the order of the subnets",
+  ],
+  [
+    { ...wishing, ...TWO, wishes: ["10.1.0.3/29"] },
+    "allocate 10.0.0.4 10.1.0.3 for claim shop/vm",
+    "of a subnet for which it wishes nothing, one as for any claim",
+  ],
+  [
+    { ...wishing, wishes: ["10.9.0.5/29", "10.8.0.5/29"] },
+    "ADDRESS_OUTSIDE of vm by free space: 10.9.0.5",
+    "of no subnet: the first is named",
+  ],
+  [{ ...wishing, wishes: ["10.0.0.7/29"] }, "ADDRESS_EXCLUDED of vm by free space: 10.0.0.7", "nobody may have it"],
+  [
+    { ...wishing, reserved: ["02:00:00:00:00:01 10.0.0.5"] },
+    "ADDRESS_RESERVED of vm by free space: 10.0.0.5",
+    "kept for a MAC that is not its own",
+  ],
+  [
+    { ...wishing, allocated: ["10.0.0.5"] },
+    "ADDRESS_TAKEN of vm by free space: 10.0.0.5 is held by pod shop/b (eth0)",
+    "another has it, who is named",
+  ],
+  [{ ...wishing, cooling: ["10.0.0.5"] }, "allocate 10.0.0.5 for claim shop/vm", "what cools of another is free"],
+  [
+    { ...wishing, requested: ["10.0.0.3"], cooling: ["10.0.0.3", "10.0.0.5"] },
+    "ADDRESS_COOLING of vm by free space: 10.0.0.3",
+    "for the list alone, not for what the VM asks for",
+  ],
+  [
+    { ...wishing, requested: ["10.0.0.6"] },
+    "allocate 10.0.0.6 for claim shop/vm",
+    "where the VM asks for another of that subnet, that",
+  ],
+  [
+    { ...wishing, ...TWO, requested: ["10.1.0.6"] },
+    "allocate 10.0.0.5 10.1.0.6 for claim shop/vm",
+    "and of another subnet, both",
+  ],
+  [
+    { ...wishing, claim: { ips: ["10.0.0.5/29"], ipRequests: ["10.0.0.3"] } },
+    "allocate 10.0.0.3 for claim shop/vm",
+    "as what the claim itself asks for does",
+  ],
+  [{ ...wishing, bound: ["10.0.0.3/29"] }, "reuse 10.0.0.3/29 for claim shop/vm", "who has something wishes nothing"],
+  [
+    { ...wishing, bound: ["10.0.0.3/29"], allocated: ["10.0.0.5"] },
+    "reuse 10.0.0.3/29 for claim shop/vm",
+    "and is not refused for it",
+  ],
+  [{ ...wishing, ...TWO, bound: ["10.1.0.3/29"] }, "reuse 10.1.0.3/29 for claim shop/vm", "nor of another subnet"],
+  [
+    { ...wishing, ...TWO, ownCooling: ["10.1.0.3/29"] },
+    "allocate 10.0.0.5 10.1.0.3 for claim shop/vm",
+    "what it had last, and what it wishes of the other subnet",
+  ],
+  [
+    { ...wishing, ownCooling: ["10.0.0.3/29"] },
+    "allocate 10.0.0.3 for claim shop/vm",
+    "what it had last comes before what it wishes of the same subnet",
+  ],
+  [
+    { ...wishing, mayMove: true, bound: ["10.0.0.3/29"], requested: ["10.0.0.6"] },
+    "allocate 10.0.0.6 for claim shop/vm in place of 10.0.0.3/29",
+    "nor where it moves",
+  ],
+  [
+    { claim: mine, unreadable: "10.0.0.500" },
+    "REQUEST_INVALID of vm: status.ips of claim shop/vm is 10.0.0.500",
+    "an entry that nobody can read",
+  ],
+  [{ claim: mine, unreadable: "x", users: [{}] }, "REQUEST_INVALID", "which comes before who uses the claim"],
+  [
+    { claim: { network: "red", ips: ["10.0.0.5/29"] }, mayFollow: true, wishes: [] },
+    "allocate 10.0.0.4 for claim shop/vm",
+    "a claim of another network wishes nothing here",
   ],
 ]);
 
@@ -312,12 +451,12 @@ table("what is reserved for a MAC", [
   [{ ...reserving, mac: MAC, claim: mine, bound }, "reuse 10.0.0.5/29", "a claim of no VM keeps what it has"],
   [
     { ...reserving, mac: MAC, claim: mine, bound, mayMove: true },
-    "allocate 10.0.0.1 for claim shop/vm",
+    "allocate 10.0.0.1 for claim shop/vm in place of 10.0.0.5/29",
     "a VM gets it at its next start",
   ],
   [
-    { ...reserving, mac: MAC, claim: mine, bound, mayMove: true, users: [{ pod: "q" }], mayShare: true },
-    "reuse 10.0.0.5/29 for claim shop/vm; warns",
+    { ...reserving, mac: MAC, claim: mine, bound, mayMove: true, ...migrating },
+    "reuse 10.0.0.5/29 for claim shop/vm; warns AddressKept",
     "and not while it migrates",
   ],
   [
@@ -403,12 +542,6 @@ table("who uses the claim", [
 table("addresses that the owner has", [
   [{ claim: mine, bound }, "reuse 10.0.0.5/29 for claim shop/vm", "a claim's are never given anew"],
   [{ claim: mine, holdings: "unread" }, "read holdings", "read once it is known who the owner is"],
-  [
-    { claim: mine, taken: "10.0.0.5" },
-    "ADDRESS_TAKEN of vm: 10.0.0.5 is held by pod shop/b (eth0) on network blue",
-    "published, and somebody else's",
-  ],
-  [{ claim: mine, taken: "10.0.0.5", users: [{}] }, "ADDRESS_TAKEN", "which comes before who uses the claim"],
   [
     { claim: mine, unreleased: "10.0.0.5" },
     "PREDECESSOR_HOLDS of vm: 10.0.0.5 of network blue is not released yet from the deleted IPAMClaim shop/vm, the predecessor of this one",

@@ -69,8 +69,7 @@ test("the admission policies refuse no write of a daemon in normal use", async (
   await world.node("node-b").restart();
   await world.untilUsers(network, ips[0] as string, target);
 
-  await world.kubevirt.stopVm(vm);
-  await world.del(target, network, nic(network));
+  await world.kubevirt.stopVm(vm, { meanwhile: () => world.del(target, network, nic(network)) });
   for (const ip of ips) await world.untilUsers(network, ip);
   await world.kubevirt.deleteVm(vm);
   for (const ip of ips) await world.becomes(network, ip, "Cooling");
@@ -95,8 +94,7 @@ test("a stolen node token cannot change another node's objects, and a token with
   const vm = await world.vm("asleep", network);
   const { pod: launcher } = await world.kubevirt.startVm(vm, "node-a");
   const [vmIp] = (await world.given(launcher, network, nic(network))) as [string];
-  await world.kubevirt.stopVm(vm);
-  await world.del(launcher, network, nic(network));
+  await world.kubevirt.stopVm(vm, { meanwhile: () => world.del(launcher, network, nic(network)) });
   await world.untilUsers(network, vmIp);
 
   const victim = `${ALLOCATIONS}/${nameOf("stolen", ip)}`;

@@ -60,6 +60,7 @@ describe.skipIf(whyNotReal() !== null)("a VM that migrates while it boots", () =
     const ifname = interfaceOf("blue");
     const added = await containers.cni("ADD", container, namespace, confOn(node, config), args, ifname);
     expect(added.code, added.stdout).toBe(0);
+    await world.kubevirt.attached(pod, ifname);
     return { pod, namespace, answer: JSON.stringify(added.json().ips) };
   }
 
@@ -98,7 +99,7 @@ describe.skipIf(whyNotReal() !== null)("a VM that migrates while it boots", () =
         const conf = confOn("a", config);
         const args = cniArgs(pod, container);
         await on("a").containers.cni("DEL", container, source.namespace, conf, args, interfaceOf("blue"));
-        await world.kubevirt.removePod(pod);
+        await world.kubevirt.finishPod(pod);
       }
       const { status, body } = await ask(at.namespace, path);
       // Without user data, and with names of Amazon's that mean nothing here, 404 is the answer of the first try as

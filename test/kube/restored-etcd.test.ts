@@ -116,7 +116,7 @@ test("check reports a recovering network and a missing claim list, and the list 
   await untilNamed(inCluster, new RegExp(`${first} of network named is in use by claim .*, which lists no address`));
   await untilNamed(
     () => node.daemon.cli("check"),
-    new RegExp(`claim .* lists no address, though container .* uses ${first}`),
+    new RegExp(`claim .* does not list everything that it has: container .* uses ${first}`),
   );
 
   // Too little time for an ADD to wait for the end.

@@ -67,8 +67,7 @@ test("the guest's address is nobody else's while the target runs, also after its
   expect(others).not.toContain(ips[0]);
   await world.refused(await world.pod("one-too-many", "node-b", network), network, 11);
 
-  await world.kubevirt.stopVm(there);
-  await world.del(next, network, nic(network));
+  await world.kubevirt.stopVm(there, { meanwhile: () => world.del(next, network, nic(network)) });
   for (const ip of ips) await world.becomes(network, ip, "Cooling");
   const again = await world.kubevirt.startVm(there, "node-a");
   expect(await world.given(again.pod, network, nic(network))).toEqual(itsOwn);

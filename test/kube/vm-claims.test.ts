@@ -24,8 +24,11 @@ test("two interfaces of a VM on one network definition keep their addresses, eac
     first ??= given;
     expect(given).toEqual(first);
     expect(new Set(given.flat()).size).toBe(4);
-    await world.kubevirt.stopVm(vm);
-    for (const { logical } of nics) await world.del(pod, network, { ifname: interfaceOf(logical) });
+    await world.kubevirt.stopVm(vm, {
+      meanwhile: async () => {
+        for (const { logical } of nics) await world.del(pod, network, { ifname: interfaceOf(logical) });
+      },
+    });
   }
   for (const [index, { logical }] of nics.entries())
     expect((await world.readClaim(claimName(vm, logical)))?.status.ips).toEqual(first?.[index]);

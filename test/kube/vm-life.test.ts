@@ -25,8 +25,7 @@ test("a stopped VM keeps its addresses while others fill the network", async () 
   const mine = await world.given(pod, network, nic(network));
   expect(mine).toHaveLength(2);
   expect((await world.kubevirt.claim(vm, "keep")).status.ips).toEqual(mine);
-  await world.kubevirt.stopVm(vm);
-  await world.del(pod, network, nic(network));
+  await world.kubevirt.stopVm(vm, { meanwhile: () => world.del(pod, network, nic(network)) });
   for (const ip of mine) await world.untilUsers(network, ip);
 
   const others: string[] = [];
@@ -57,12 +56,11 @@ test("both pods of a migration hold the addresses; the source ends first", async
   await world.del(source, network, nic(network));
   for (const ip of ips) await world.untilUsers(network, ip, target);
   expect((await world.allocation(network, ips[0] as string)).status.node).toBe("node-b");
-  await world.kubevirt.removePod(source);
 
   const next = await world.kubevirt.migrate(vm, "node-c");
   expect(await world.given(next, network, nic(network))).toEqual(ips);
+  await world.kubevirt.finishPod(target);
   await world.del(target, network, nic(network));
-  await world.kubevirt.removePod(target);
   for (const ip of ips) await world.untilUsers(network, ip, next);
   await world.untilOwnerPod(claimName(vm, network.name), next);
 
@@ -80,8 +78,8 @@ test("a migration whose target ends first leaves the addresses to the source", a
   const ips = await world.given(source, network, nic(network));
   const target = await world.kubevirt.migrate(vm, "node-b");
   expect(await world.given(target, network, nic(network))).toEqual(ips);
+  await world.kubevirt.failMigration(target);
   await world.del(target, network, nic(network));
-  await world.kubevirt.removePod(target);
   for (const ip of ips) await world.untilUsers(network, ip, source);
   const next = await world.kubevirt.migrate(vm, "node-b");
   expect(await world.given(next, network, nic(network))).toEqual(ips);
@@ -96,9 +94,8 @@ test("a migration that fails before its ADD changes nothing", async () => {
   const { pod: source } = await world.kubevirt.startVm(vm, "node-b");
   const ips = await world.given(source, network, nic(network));
   const target = await world.kubevirt.migrate(vm, "node-a", null);
-  await world.kubevirt.finishPod(target, "Failed");
+  await world.kubevirt.failMigration(target);
   await world.del(target, network, nic(network));
-  await world.kubevirt.removePod(target);
   for (const ip of ips) await world.untilUsers(network, ip, source);
   expect((await world.kubevirt.claim(vm, "fail")).status.ips).toEqual(ips);
 });
@@ -108,12 +105,12 @@ test("a VM that starts on another node while its old pod terminates keeps its ad
   const vm = await world.vm("hasty", network);
   const { pod: old } = await world.kubevirt.startVm(vm, "node-a");
   const ips = await world.given(old, network, nic(network));
+  // The VMI waits for the pod's object, and that is forced away.
   await world.kubevirt.stopVm(vm, { remove: false });
-  await world.kubevirt.terminatePod(old);
+  await world.kubevirt.removePod(old);
   const { pod } = await world.kubevirt.startVm(vm, "node-b");
   expect(await world.given(pod, network, nic(network))).toEqual(ips);
   await world.del(old, network, nic(network));
-  await world.kubevirt.removePod(old);
   for (const ip of ips) await world.untilUsers(network, ip, pod);
 });
 
@@ -136,8 +133,11 @@ test("a VM on two networks with the same subnets keeps its addresses on both", a
   const vm = await world.vm("twins", one, two);
   const { pod } = await world.kubevirt.startVm(vm, "node-a");
   const given = await Promise.all([one, two].map((network) => world.given(pod, network, nic(network))));
-  await world.kubevirt.stopVm(vm);
-  for (const network of [one, two]) await world.del(pod, network, nic(network));
+  await world.kubevirt.stopVm(vm, {
+    meanwhile: async () => {
+      for (const network of [one, two]) await world.del(pod, network, nic(network));
+    },
+  });
   const again = await world.kubevirt.startVm(vm, "node-c");
   for (const [index, network] of [one, two].entries()) {
     expect(await world.given(again.pod, network, nic(network))).toEqual(given[index]);

@@ -111,9 +111,7 @@ test("after a gap in contact nothing is given until the nodes have had time to r
   expect(await reserve(machine("m1"))).toBe("NETWORK_RECOVERING");
   ledger.noteState("watching");
   expect(await reserve(machine("m1"))).toBe("NETWORK_RECOVERING");
-  const told = await ledger.record(machine("m2"), "blue", parseInterfaceAddress("10.0.0.99/24"), {
-    adopted: true,
-  });
+  const told = await ledger.record(machine("m2"), "blue", parseInterfaceAddress("10.0.0.99/24"), "IPAddress metal/m2");
   expect(told).toMatchObject({ kind: "recorded", was: "none" });
   clock.nowMs += 4_001;
   expect(await reserve(machine("m1"))).toMatch(/^10\.0\.0\.\d+\/24$/);
@@ -134,7 +132,7 @@ test("a published address is recorded even if it cools down, and never taken fro
   const { api, ledger, reserve, objectOf } = ledgerOf();
   const first = parseInterfaceAddress(await reserve(machine("m0")));
   const text = formatInterfaceAddress(first);
-  const record = (owner: Owner) => ledger.record(owner, "blue", first, { adopted: false });
+  const record = (owner: Owner) => ledger.record(owner, "blue", first);
   expect(await record(machine("m1"))).toMatchObject({ kind: "held" });
   expect(await record(machine("m0"))).toEqual({ kind: "own" });
   expect(await record(machine("m0", "again"))).toMatchObject({ kind: "recorded", was: "bound" });

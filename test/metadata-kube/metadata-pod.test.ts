@@ -125,7 +125,7 @@ test("after its pod has ended the address gets a 404", async () => {
 
 async function startVm(name: string, address: string): Promise<KubeObject> {
   const vm = await kube.createVm("shop", name, []);
-  const running = await kube.startVm(vm, "node-a");
+  const running = await kube.startVm(vm, "node-a", "Running");
   const path = pathOf("shop", "virtualmachineinstances", name, "kubevirt.io/v1");
   await cluster.api.patch(path, { spec: { domain: { firmware: { uuid: FIRMWARE } } } });
   const entry = {

@@ -114,7 +114,7 @@ test("addresses of a NAD in another namespace and of the default network are not
 test("two pods of one VM are one identity while it migrates", async () => {
   const { vm, running } = await start("shop");
   await give(running.pod, { "shop/blue": entry(address) });
-  const target = await kube.migrate(vm, "node-b");
+  const target = await kube.migrate(vm, "node-b", "Running");
   await give(target, { "shop/blue": entry(address) });
   await world.until(async () => (await identity.find(at(NETWORK, address)))?.pods.length === 2, "both pods");
   const found = await identity.find(at(NETWORK, address));

@@ -240,6 +240,13 @@ export interface MachineAddress {
   readonly claim: string;
 }
 
+/** One write of an IPAMClaim by the product: as it was, and as it will be. */
+export interface ClaimWrite {
+  readonly by: "node" | "controller";
+  readonly before: KubeObject;
+  readonly after: KubeObject;
+}
+
 interface Finding {
   readonly invariant: string;
   readonly message: string;
@@ -268,6 +275,10 @@ export interface Oracle {
   lossTold(network: string, address: string): void;
   /** Somebody with the right to do so took an address away: `release --force`, a NAD's edit, a restored etcd. */
   excused(network: string, address: string | null, why: string): void;
+  /** A process of the product writes a claim. */
+  claimWritten(write: ClaimWrite): void;
+  /** Somebody with the token of a node has reserved an address for a claim, by its UID. */
+  slipped(claim: string, network: string, address: string): void;
   /** What `check` of a node has found, while nothing went wrong. */
   checked(node: string, findings: readonly Finding[]): void;
   /**

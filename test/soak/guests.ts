@@ -87,7 +87,7 @@ export class SoakVm extends SoakGuest {
   /** From start to stop. */
   async #live(vm: Vm): Promise<void> {
     const { kubevirt, runtime } = this.parts;
-    let { pod } = await kubevirt.startVm(vm, this.anyNode(), "Pending");
+    let { pod } = await kubevirt.startVm(vm, this.anyNode());
     const attaching = await this.#attaching(vm);
     let sandbox = await runtime.attach(pod, attaching);
     if (sandbox !== null) {
@@ -99,30 +99,26 @@ export class SoakVm extends SoakGuest {
         await this.rest();
       }
     }
-    await kubevirt.stopVm(vm, { remove: false });
-    await kubevirt.terminatePod(pod);
-    if (sandbox !== null) await runtime.remove(sandbox);
-    await kubevirt.removePod(pod);
+    const last = sandbox;
+    await kubevirt.stopVm(vm, { meanwhile: async () => last !== null && (await runtime.remove(last)) });
     await this.rest();
   }
 
-  /** One in four fails half-way, and the source goes on. */
+  /** One in four fails half-way, and the source goes on. The pod that ends stays until the VM is stopped. */
   async #migrate(vm: Vm, source: KubeObject, running: Sandbox, attaching: Attaching): Promise<[KubeObject, Sandbox]> {
     const { kubevirt, runtime, ledger } = this.parts;
-    const target = await kubevirt.migrate(vm, this.anyNode(source.spec.nodeName), "Pending");
+    const target = await kubevirt.migrate(vm, this.anyNode(source.spec.nodeName));
     const sandbox = await runtime.attach(target, attaching);
     if (sandbox === null) ledger.violate(`the target of ${vm.name}'s migration was refused: the network is full`);
     if (sandbox === null || this.random.chance(0.25)) {
-      await kubevirt.finishPod(target, "Failed");
+      await kubevirt.failMigration(target);
       if (sandbox !== null) await runtime.remove(sandbox);
-      await kubevirt.removePod(target);
       return [source, running];
     }
     await kubevirt.setPhase(target, "Running");
     runtime.ending(running);
     await kubevirt.finishPod(source);
     await runtime.remove(running);
-    await kubevirt.removePod(source);
     return [target, sandbox];
   }
 

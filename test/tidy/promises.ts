@@ -19,7 +19,7 @@ const row = (says: string, ...heldBy: (readonly [string, string])[]): PromiseOf 
 const ALLOCATIONS = "harness/admission-cases/allocations.ts";
 const METADATA = "harness/admission-cases/allocation-metadata.ts";
 const OTHERS = "harness/admission-cases/others.ts";
-const FOLLOWING = "harness/admission-cases/claim-networks.ts";
+const WRITTEN = "controller/written-claims.test.ts";
 const MANIFESTS = "deploy/manifests.test.ts";
 const LISTENER = "metadata-net/listener.test.ts";
 const NEIGHBOURS = "metadata-net/neighbours.test.ts";
@@ -94,16 +94,13 @@ const THREATS: Page = {
       [OTHERS, "have a paused cluster forgotten"],
     ),
     row(
-      "publishes the addresses of a claim that has none",
-      [OTHERS, "publish other addresses"],
-      [OTHERS, "take the addresses away"],
-    ),
-    row(
-      "moves only claims that a VM owns",
-      [FOLLOWING, "move a claim of no VM"],
-      [FOLLOWING, "move one without a word"],
-      [FOLLOWING, "move one that had something else"],
-      [FOLLOWING, "take the owner away"],
+      "only appends to what a claim lists",
+      [OTHERS, "replace an address"],
+      [OTHERS, "put them in another order"],
+      [OTHERS, "remove one"],
+      [OTHERS, "list too many at once"],
+      [WRITTEN, "a stolen token that makes an allocation in a claim's name and lists it"],
+      [MANIFESTS, "may not $verb $resource$subresource $namespace"],
     ),
     row(
       "The policies hold every service account of the name",
@@ -142,6 +139,17 @@ const THREATS: Page = {
         "neither a host in another namespace nor the host of that name here is written",
       ],
     ),
+    row("`status.ips` of a claim that has some", [WRITTEN, "moves and releases nothing, whether the VM runs or not"]),
+    row("`status.ips` of a claim that has none", [
+      WRITTEN,
+      "is reserved where its namespace may use the network, one of each subnet",
+    ]),
+    row("`spec.network` |", [WRITTEN, "a network that somebody writes into a claim moves nothing, and is put back"]),
+    row("a claim that is deleted |", ["claims/relations.test.ts", "claim-gone"]),
+    row("a claim that a backup has brought back", [
+      "cluster/claims-prefilled.test.ts",
+      "a claim that lists another pod's address is refused, and the condition names the holder",
+    ]),
     row("Whoever may write a NetworkAttachmentDefinition", [
       "cni/resolver-files.test.ts",
       "a network whose ipam.resolvConf is",
@@ -158,7 +166,12 @@ const THREATS: Page = {
     "Beside the above, the controller writes IPAddresses": "a fact; the rights are counted with all others",
     "Who may create IPAddressClaims":
       "what they can do, not what they cannot; quota and other rights are the administrator's",
-    "Whoever may create or patch IPAMClaims": "what they can do, not what they cannot",
+    "an annotation |": "nothing reads one of a claim in a cluster",
+    "Who may write the status of claims": "what they can do, not what they cannot",
+    "**Which of its own a claim gets.**":
+      "what they can do; a search of all orders of requests has shown that it is no more",
+    "**Without a controller** nobody takes entries away.": "what is shown until one comes, not what anybody can do",
+    "**A request that is taken back.**": "what may come of two requests, either of which is right",
   },
 };
 

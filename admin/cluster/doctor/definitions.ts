@@ -9,8 +9,8 @@ const CRDS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /** Our definitions, and a fingerprint of the schema of each version. */
 export const SHIPPED_DEFINITIONS: Readonly<Record<string, string>> = {
-  "ipallocations.ipam.holdfast.dev": "1cfd0c92d466dbf9",
-  "ipnetworks.ipam.holdfast.dev": "06f8d407b77a6be0",
+  "ipallocations.ipam.holdfast.dev": "75f9df08d7a9c3f7",
+  "ipnetworks.ipam.holdfast.dev": "ee757d5482b58b1a",
   "addresspools.ipam.holdfast.dev": "84950fd6ab126939",
 };
 

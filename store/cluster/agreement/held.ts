@@ -25,7 +25,7 @@ export interface HeldUses {
   /** Attachments with an address that belongs to another owner now, and did not before. */
   readonly lost: readonly Attachment[];
   readonly stillLost: number;
-  /** Claims whose empty list was filled in again: `namespace/name`. */
+  /** Claims whose list lacked what their containers use here: `namespace/name`. */
   readonly republished: readonly string[];
   /** Attachments that were ended: their address had been released because all containers of their pod have ended. */
   readonly over: readonly Attachment[];
@@ -213,7 +213,7 @@ class Comparison {
   }
 }
 
-/** Fills in a claim's empty list with the addresses that its container uses here. Returns whether it was written. */
+/** Appends to a claim's list what its container uses here, where it lacks it. Returns whether it was written. */
 async function republish(
   { claimAccess, directory, context }: AttachParts,
   attachment: Attachment,
@@ -225,13 +225,13 @@ async function republish(
   const claim = await claimAccess.read(owner, deadlineMs);
   if (claim === null || claim.uid !== owner.uid) return false;
   saw(claim.resourceVersion);
-  // Its VM may have gone to another network meanwhile, where it gets another list.
-  if (claim.ips.length > 0 || claim.network !== attachment.network) return false;
   // Its DEL may have come meanwhile: then the addresses are not known to be in use any more.
   if (directory.ledger.sql.attachmentById.get(attachment.id) === undefined) return false;
-  const list = ips.map(({ address }) => address);
-  const written = await claimAccess.publish(claim, list, { pod }, deadlineMs);
-  if (written === "changed") return false;
+  const addresses = ips.map(({ address }) => parseInterfaceAddress(address));
+  // Its VM may have gone to another network meanwhile, which is no news.
+  const want = { pod, network: claim.network };
+  const written = await claimAccess.publish(claim, { addresses, isNew: false, instead: [] }, want, deadlineMs);
+  if (written === "changed" || written === "listed") return false;
   saw(written.resourceVersion);
   return true;
 }

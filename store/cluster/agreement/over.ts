@@ -72,14 +72,15 @@ export class Over {
     this.#sending.trigger();
   }
 
-  /** Sends everything once. Throws ApiAway, and errors of the database. */
-  async drain(): Promise<void> {
+  /** Sends everything once, or that of one container's interface. Throws ApiAway, and errors of the database. */
+  async drain(of?: { readonly containerId: string; readonly interface: string }): Promise<void> {
     for (let after = 0; ; ) {
       const rows = this.#parts.directory.ledger.sql.pendingAfter.all(after, TOGETHER_MAX);
       const last = rows[rows.length - 1];
       if (!last) return;
       after = last.id;
-      await Promise.all(rows.map((row) => this.#deliver(row)));
+      const isMeant = (row: PendingRow) => row.container_id === of?.containerId && row.interface === of.interface;
+      await Promise.all((of === undefined ? rows : rows.filter(isMeant)).map((row) => this.#deliver(row)));
     }
   }
 

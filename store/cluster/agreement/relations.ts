@@ -2,11 +2,11 @@
  * store/cluster/agreement/: what a node believes of its uses of addresses, and what follows
  *
  *   relations     the table; facts: what machine and objects tell, asked for as the rows need it
- *   agreement     the loop over it
+ *   agreement     the loop over it, and what people hear of it
  *   own-objects   what the API server has of this node and the journal has not
  *   held          what this node holds: written-last, missing, node-object
  *   over          what is to be given back; release-address, of one address
- *   unproven      what the journal keeps of what was not compared yet; tell: what people hear
+ *   unproven      what the journal keeps of what was not compared yet
  */
 
 import type { EndReason } from "../../allocations.ts";

@@ -2,10 +2,13 @@ import type { AttachedHolder } from "../../../allocations/allocation-object.ts";
 import { toAllocationOwner } from "../../../allocations/owners.ts";
 import type { Attachment } from "../../../allocations/records.ts";
 import { RefusalError } from "../../../ipam/refusals.ts";
+import { sameAddress } from "../../../ipam/space/address.ts";
 import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import type { AllocationAttachment } from "../../../kube/objects.ts";
+import { CLAIM_LIST_MAX, listedAddresses } from "../../../kube/views/claim-view.ts";
 import { isoTime } from "../../../platform/time.ts";
 import type { AttachParts } from "../parts/attach-parts.ts";
+import type { ClaimReading } from "../parts/claim-access.ts";
 import { objectOf } from "./facts.ts";
 
 /** Limit of a read that no ADD waits for, ms. */
@@ -32,11 +35,26 @@ export async function isAsWritten(parts: AttachParts, attachment: Attachment, ve
     const claim = await claimAccess.read(owner, deadlineMs);
     if (claim === null || claim.uid !== owner.uid) return true;
     versions.push(claim.resourceVersion);
-    return claim.ips.length > 0 && isWritten();
+    return listsAll(claim, ips) && isWritten();
   } catch (error) {
     if (error instanceof RefusalError || error instanceof TypeError) return false;
     throw error;
   }
+}
+
+/** Whether a claim lists all of these addresses, or has no room for more. */
+export function listsAll(
+  claim: Pick<ClaimReading, "ips">,
+  addresses: readonly { readonly address: string }[],
+): boolean {
+  const listed = listedAddresses(claim);
+  return (
+    claim.ips.length >= CLAIM_LIST_MAX ||
+    addresses.every(({ address: text }) => {
+      const { address } = parseInterfaceAddress(text);
+      return listed.some((one) => sameAddress(one.address, address));
+    })
+  );
 }
 
 /** The newest of what was read or written; 0: none has a number. */

@@ -14,6 +14,7 @@ import type { Ledger } from "../../journal/ledger.ts";
 import { attachmentOf } from "../../journal/rows.ts";
 import { inSlices, mapAttachments } from "../../journal/slices.ts";
 import type { Pending } from "../agreement/over.ts";
+import { listsAll } from "../agreement/written-last.ts";
 import { whyRecovering } from "../contact/recovery.ts";
 import type { PodState } from "../parts/claim-access.ts";
 import { checkDefinitions } from "./check-definitions.ts";
@@ -148,10 +149,11 @@ async function checkAttachment(
   const findings: Finding[] = [];
   const { owner, ips, network, containerId, pod } = attachment;
   const user = `container ${containerId} (${attachment.interface})`;
-  if (owner.kind === "claim" && (await listOf(owner))?.length === 0) {
+  const list = owner.kind === "claim" ? await listOf(owner) : null;
+  if (list !== null && !listsAll({ ips: list }, ips) && !(await hasCompleted(pod, podState))) {
     findings.push({
       invariant: "I2",
-      message: `${describeOwner(owner)} lists no address, though ${user} uses ${ips.map((ip) => ip.address).join(", ")} of network ${network}`,
+      message: `${describeOwner(owner)} does not list everything that it has: ${user} uses ${ips.map((ip) => ip.address).join(", ")} of network ${network}`,
       hint: "this daemon now compares what it holds with the API, and publishes the list again; look again in a moment",
     });
   }

@@ -31,6 +31,8 @@ export interface AttachParts {
   readonly claimAccess: ClaimAccess;
   readonly continuity: Continuity;
   pending(): void;
+  /** Sends what is pending of a container's interface. Throws ApiAway. */
+  letGo(of: Pick<AttachWant, "containerId" | "interface">): Promise<void>;
 }
 
 export type ClusterAttacher = Attacher<JournalAttachment, ClaimReading>;

@@ -1,15 +1,22 @@
 import type { PodIdentity } from "../../../allocations/records.ts";
 import type { ClaimUser, KnownClaim } from "../../../ipam/attach-view.ts";
 import type { Refusal } from "../../../ipam/refusals.ts";
-import type { FollowedNetwork, NetworkAddresses } from "../../../kube/views/followed-network.ts";
+import type { InterfaceAddress } from "../../../ipam/space/cidr.ts";
 import type { AttachWant } from "../../allocations.ts";
 
 /** An IPAMClaim as returned by one quorum read; `ips` as written in its status. */
 export interface ClaimReading extends KnownClaim {
   readonly resourceVersion: string;
   readonly vm: { readonly name: string; readonly uid: string } | null;
-  /** What it had before, if its VM has gone to another network or has asked for other addresses. */
-  readonly followed?: FollowedNetwork | null;
+}
+
+/** What an ADD answers with. */
+export interface Answered {
+  readonly addresses: readonly InterfaceAddress[];
+  /** One of them was not the claim's before: whoever reserves anew writes the claim, also where it is listed. */
+  readonly isNew: boolean;
+  /** What the claim had instead of what its VM asks for. */
+  readonly instead: readonly InterfaceAddress[];
 }
 
 /** What another attachment of a claim means for a new one. */
@@ -43,28 +50,27 @@ export interface ClaimAccess {
   podState(pod: PodIdentity, deadlineMs: number): Promise<PodState>;
   /** Whether no container of a pod can still run on its node, by a quorum read. Unknown is false. */
   hasEnded(pod: PodIdentity, deadlineMs: number): Promise<boolean>;
-  /** Writes `status.ips` where there were none, at the version that was read. `changed`: read and decide again. */
+  /**
+   * Whether the claim certainly has nothing on any network, so that nothing is to be looked for: of one that lists
+   * nothing, whose pod was looked up. A VM's claim is made while its first VMI is reconciled, and never for the target
+   * of a migration; for any other, nobody has written a status.
+   */
+  isFirstUse(claim: ClaimReading, want: Pick<AttachWant, "pod">): boolean;
+  /** Of a pod that was looked up. */
+  isMigrationTarget(want: Pick<AttachWant, "pod">): boolean;
+  /**
+   * Appends to the claim's list what it lacks, at the version that was read. `listed`: nothing had to be written;
+   * `changed`: read and decide again. A node takes nothing from a list, and a full one stays as it is
+   * (docs/decisions/0093). Throws RefusalError when the API server refuses it.
+   */
   publish(
     claim: ClaimReading,
-    ips: readonly string[],
-    want: Pick<AttachWant, "pod">,
+    answered: Answered,
+    want: Pick<AttachWant, "pod" | "network">,
     deadlineMs: number,
-  ): Promise<{ readonly resourceVersion: string } | "changed">;
-  /**
-   * Writes `spec.network`, at the version that was read, and what the claim has there. Returns the claim as written,
-   * whose list is to be published. `changed`: read and decide again. Throws RefusalError when the API server refuses
-   * it.
-   */
-  changeNetwork(
-    claim: ClaimReading,
-    to: NetworkAddresses,
-    want: Pick<AttachWant, "pod">,
-    deadlineMs: number,
-  ): Promise<ClaimReading | "changed">;
-  /** Notes that the list of a claim that has changed its network is written. Best effort. */
-  closeChange(claim: ClaimReading, deadlineMs: number): Promise<void>;
-  /** Updates ownerPod and condition for a new attachment of a claim with addresses. After the answer; best effort. */
+  ): Promise<{ readonly resourceVersion: string } | "listed" | "changed">;
+  /** Updates ownerPod and condition for a new attachment of a claim that lists it. After the answer; best effort. */
   follow(claim: ClaimReading, want: AttachWant): void;
   /** Records a refusal in the claim's condition, and in an event that names the refused pod. Best effort. */
-  refused(claim: ClaimReading, refusal: Refusal, want: AttachWant): void;
+  refused(claim: ClaimReading, refusal: Refusal, want: AttachWant, known: { readonly has: boolean }): void;
 }

@@ -10,7 +10,6 @@ import type { AttachWant } from "../../allocations.ts";
 import { addressesOf, ownerOf } from "../../journal/rows.ts";
 import { takingOf } from "../../journal/uses.ts";
 import type { AttachParts, ClusterAttacher } from "./attach-parts.ts";
-import type { ClaimReading } from "./claim-access.ts";
 
 /** The allocation of an address, as read; null: there is none. */
 interface OwnReading {
@@ -18,27 +17,42 @@ interface OwnReading {
   readonly reading: AllocationReading | null;
 }
 
-/**
- * Those of its former sandbox (all are kept), cooling ones that an earlier attempt reserved (tried first), or those of
- * a claim before its VM changed networks. Each is read: what a node remembers proves nothing. See docs/decisions/0012.
- */
-export async function findOwn(
-  { directory, picture, client, context }: AttachParts,
+/** Where to look for what an owner has: what a node remembers proves nothing. See docs/decisions/0012. */
+export function candidatesOf(
+  { directory, picture, context }: Pick<AttachParts, "directory" | "picture" | "context">,
   want: AttachWant,
-  { owner, claim, superseded }: ClusterAttacher,
-  deadlineMs: number,
-): Promise<{ readonly held: HeldAddress[]; readonly readings: readonly OwnReading[] }> {
+  { owner, superseded }: Pick<ClusterAttacher, "owner" | "superseded">,
+) {
   const { ledger } = directory;
   const space = ledger.networks.get(want.network);
   const former = superseded.find(({ attachment: { row } }) => sameOwner(ownerOf(row), owner));
-  const answered = (former?.attachment.ips ?? []).map(({ address }) => parseInterfaceAddress(address));
+  /** An earlier attempt was about to reserve them. */
   const begun = space ? takingOf(ledger, owner, space.id).flatMap(addressesOf) : [];
-  const others = [
-    ...begun.map((one) => one.address),
-    ...hadBefore(claim, want.network),
-    ...picture.ownedBy(want.network, owner.uid),
-    ...whereItBegan(picture, want, owner, context.clock.monotonicMs()),
-  ];
+  return {
+    /** To its former sandbox. */
+    answered: (former?.attachment.ips ?? []).map(({ address }) => parseInterfaceAddress(address)),
+    begun,
+    others: [
+      ...begun.map((one) => one.address),
+      ...picture.ownedBy(want.network, owner.uid),
+      ...whereItBegan(picture, want, owner, context.clock.monotonicMs()),
+    ],
+  };
+}
+
+/**
+ * What a pod or container has: that of its former sandbox, of which all is kept, or cooling ones that an earlier
+ * attempt reserved, which are tried first. Each is read.
+ */
+export async function findOwn(
+  parts: AttachParts,
+  want: AttachWant,
+  attacher: ClusterAttacher,
+  deadlineMs: number,
+): Promise<{ readonly held: HeldAddress[]; readonly readings: readonly OwnReading[] }> {
+  const { picture, client } = parts;
+  const { owner } = attacher;
+  const { answered, begun, others } = candidatesOf(parts, want, attacher);
   const seen = new Map([...answered.map((one) => one.address), ...others].map((one) => [formatAddress(one), one]));
   const readings: OwnReading[] = await Promise.all(
     [...seen.values()].map(async (address) => ({
@@ -83,17 +97,4 @@ function whereItBegan(
       const value = pool.hashStart(seed);
       return pool.stateOf(value) !== "free" ? [{ family: pool.rangeSet.family, value }] : [];
     });
-}
-
-/** What a claim had on a network that its VM has left, and comes back to. Unreadable entries are omitted. */
-function hadBefore(claim: ClaimReading | null, network: string): Address[] {
-  const former = claim?.followed?.former;
-  if (former?.network !== network) return [];
-  return former.ips.flatMap((text) => {
-    try {
-      return [parseInterfaceAddress(text).address];
-    } catch {
-      return [];
-    }
-  });
 }

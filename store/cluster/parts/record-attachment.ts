@@ -21,6 +21,7 @@ export async function recordAttachment(
 ): Promise<AttachOutcome> {
   const { containerId, interface: interfaceName, network, definition } = want;
   let mayBePending = superseded.length > 0;
+  let hasLeft = false;
   const work = (ledger: Ledger, transaction: Transaction): AttachOutcome => {
     const space = ledger.networkOf(network, transaction);
     const kept = new Set(addresses.map((one) => formatAddress(one.address)));
@@ -37,7 +38,7 @@ export async function recordAttachment(
       }
       own = row;
       const left = addressesOf(row).filter(({ address }) => !kept.has(formatAddress(address)));
-      mayBePending ||= left.length > 0;
+      hasLeft ||= left.length > 0;
       addPending(ledger, transaction, { network, addresses: left, owner, ...key, uncertain: true, ended: true });
     }
     if (overtaken) {
@@ -64,6 +65,8 @@ export async function recordAttachment(
     return { kind: "attached", attachment, definition, repeat: false, warnings };
   };
   const outcome = await parts.directory.write(work, { canRepeat: true });
+  // Reserved by an earlier round, and not answered: nobody may find this container attached to two of a subnet.
+  if (hasLeft) await parts.letGo({ containerId, interface: interfaceName });
   if (mayBePending) parts.pending();
   return outcome;
 }

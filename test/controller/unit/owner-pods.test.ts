@@ -1,11 +1,12 @@
 import { beforeEach, expect, test } from "vitest";
 import { newAllocation, withAttachment } from "../../../allocations/allocation-object.ts";
-import { type Caches, projectAllocation } from "../../../claims/reasons/caches.ts";
+import { type Caches, cachedFacts, cachedMemory, projectAllocation } from "../../../claims/reasons/caches.ts";
 import { claimFact, projectSweptPod } from "../../../claims/reasons/fact-views.ts";
 import { OwnerPods } from "../../../controller/owner-pods.ts";
 import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import { ALLOCATIONS_PATH, CLAIMS_PATH, type IPAllocation, namespacedPath, PODS_PATH } from "../../../kube/objects.ts";
 import { projectClaim } from "../../../kube/views/claim-view.ts";
+import { SingleFlight } from "../../../platform/single-flight.ts";
 import { KubeInMemory } from "../../harness/kube-in-memory.ts";
 
 // `status.ownerPod` of a claim follows the pod that uses it, also back to the source of a migration that failed.
@@ -33,12 +34,19 @@ beforeEach(() => {
   api = new KubeInMemory();
   ours = true;
   idle = null;
+  const caches = snapshot();
+  const machines = { wasSeenPaused: () => false, servedPath: () => null, addressAt: () => null };
+  const all = { ...caches, nodes: { items: new Map(), known: false }, machines: null } as unknown as Caches;
   ownerPods = new OwnerPods({
     api,
-    caches: snapshot(),
+    caches,
+    had: (uid) =>
+      [...caches.allocations.items.values()].map((one) => one.object).filter((one) => one.spec.owner.uid === uid),
+    facts: () => cachedFacts(all),
+    memory: () => ({ ...cachedMemory(all, {} as never), machines, sharedReads: new SingleFlight() }),
     definitions: { definitionOf: () => (ours ? ({} as never) : null) },
     idle: () => idle,
-    log: { info() {}, warn() {} },
+    log: { info() {} },
   });
   pod("source", { phase: "Running" });
   pod("target", { phase: "Running" });

@@ -1,6 +1,8 @@
 /** A policy refuses to record one address: it comes again, and nobody else waits for it. */
 import { beforeEach, expect, test } from "vitest";
-import { sweptPod } from "../../../claims/reasons/fact-views.ts";
+import { claimFact, sweptPod } from "../../../claims/reasons/fact-views.ts";
+import type { Found } from "../../../claims/reasons/facts.ts";
+import { NO_MEMORY } from "../../../claims/reasons/read-facts.ts";
 import { Adoption } from "../../../controller/claims/adoption.ts";
 import { NetworkImports } from "../../../controller/network-imports.ts";
 import { PodAdoption } from "../../../controller/pod-adoption.ts";
@@ -17,6 +19,7 @@ import { projectClaim } from "../../../kube/views/claim-view.ts";
 import { projectPod } from "../../../kube/views/pod-view.ts";
 import { DefinitionCatalog } from "../../../networks/definition-catalog.ts";
 import { projectNad } from "../../../networks/nad-view.ts";
+import { SingleFlight } from "../../../platform/single-flight.ts";
 import { KubeInMemory } from "../../harness/kube-in-memory.ts";
 import { ManualClock } from "../../harness/manual-clock.ts";
 
@@ -77,10 +80,16 @@ test("a refused claim does not prevent younger claims from having their addresse
         spec: { network: "blue", interface: "net1" },
         status: { ips: [`10.31.0.${host}/24`] },
       });
-      return [`shop/${name}`, projectClaim(object)];
+      const view = projectClaim(object);
+      return [view.key, { ...view, fact: claimFact(view) }];
     }),
   );
-  const adoption = new Adoption({ ...shared(), claims: { items: claims, known: true } });
+  const memory = () => ({
+    ...{ attachedToClaim: () => false, namesOf: () => [], wasSeenStopped: () => false },
+    ...{ guestRunsElsewhere: () => false, machines: NO_MEMORY, sharedReads: new SingleFlight<Found<unknown>>() },
+  });
+  const seen = { claims: { items: claims, known: true }, had: () => [], memory };
+  const adoption = new Adoption({ ...shared(), ...seen });
   await turn(adoption);
   expect(recorded()).toEqual(["10.31.0.6/24", "10.31.0.7/24"]);
   expect(warned).toEqual([expect.stringContaining("the policy says no")]);

@@ -7,8 +7,9 @@ import {
   cachedFacts,
   projectAllocation,
 } from "../../../claims/reasons/caches.ts";
+import { claimSays } from "../../../claims/reasons/claim-says.ts";
 import { claimFact, projectSweptPod, type SweptPod } from "../../../claims/reasons/fact-views.ts";
-import { type NodeFact, present } from "../../../claims/reasons/facts.ts";
+import { type NodeFact, present, type Wants } from "../../../claims/reasons/facts.ts";
 import { NO_MEMORY } from "../../../claims/reasons/read-facts.ts";
 import * as relations from "../../../claims/reasons/relations.ts";
 import { StoppedPods } from "../../../claims/reasons/stopped-pods.ts";
@@ -16,6 +17,7 @@ import type { Rules } from "../../../claims/reasons/verdict.ts";
 import { followChanges } from "../../../controller/sweep/follow-changes.ts";
 import { Sweeper } from "../../../controller/sweep/sweeper.ts";
 import { preallocationUid } from "../../../ipam/owner.ts";
+import { parseInterfaceAddress } from "../../../ipam/space/cidr.ts";
 import { API_VERSION, type IPAllocation, type IPNetwork } from "../../../kube/objects.ts";
 import type { Reflected } from "../../../kube/reflected-items.ts";
 import { type AddressPoolView, projectAddressPool } from "../../../kube/views/address-pool-view.ts";
@@ -28,9 +30,10 @@ import {
   projectMachineAddress,
   projectMachineClaim,
 } from "../../../kube/views/machine-claim-view.ts";
-import { RULES } from "../../claims/judged.ts";
+import { definitionWith, RULES } from "../../claims/judged.ts";
 import { KubeInMemory } from "../../harness/kube-in-memory.ts";
 import { VirtualTime } from "../../harness/virtual-time.ts";
+import { define } from "../../ipam/definitions.ts";
 import { WrittenCopy } from "./written-copy.ts";
 
 // Whatever changes in the copies, in whatever order: after a turn every verdict is the one that a look at everything
@@ -42,6 +45,13 @@ const CHANGES = 250;
 const TIMES = ["2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", "2026-01-01T00:02:00Z"] as const;
 const NAMES = ["a", "a.x", "b"] as const;
 const NETWORKS = ["blue", "red"] as const;
+/** One that retains, one of smaller subnets, and none. */
+const DEFINITIONS = [
+  definitionWith({ cooldownSeconds: 60 }),
+  definitionWith({ cooldownSeconds: 60, retainSeconds: 600 }),
+  () => define({ subnets: "10.0.0.0/31,10.0.0.2/31" }),
+  () => null,
+] as const;
 const POOL_REF = { apiGroup: API_VERSION.split("/")[0], kind: "AddressPool", name: "a" };
 
 /** Copies in which anything may happen, and a sweeper that is told of it. */
@@ -64,11 +74,15 @@ class ChangingWorld {
   readonly #data = new WrittenCopy<Reflected>();
   readonly #stoppedPods = new StoppedPods();
   readonly #seenPaused = new Set<string>();
-  readonly #retain = new Map<string, number>();
+  readonly #definitions = new Map<string, number>();
   readonly #nads = new Map<string, string>();
+  readonly #namesOf = new Map<string, Set<string>>();
+  /** By the claim's UID. */
+  readonly #wanted = new Map<string, Wants>();
   readonly #caches: Caches;
   readonly #rules: Rules;
   readonly sweeper: Sweeper;
+  readonly #steps = this.#story();
   #version = 0;
 
   constructor(seed: number) {
@@ -79,6 +93,8 @@ class ChangingWorld {
       ...this.#copies,
       stoppedPods: this.#stoppedPods,
       catalog: { networkOfNad: (nad) => this.#nads.get(nad) ?? null },
+      namesOf: (claim) => this.#namesOf.get(claim) ?? [],
+      wanted: this.#wanted,
       machines: {
         ...{ ...NO_MEMORY, ...this.#machines, data: this.#data, networks: this.#copies.networks },
         wasSeenPaused: (cluster) => this.#seenPaused.has(cluster),
@@ -87,7 +103,7 @@ class ChangingWorld {
     };
     this.#rules = {
       ...RULES,
-      definitionOf: (network) => ({ cooldownSeconds: 60, retainSeconds: this.#retain.get(network) ?? 0 }),
+      definitionOf: (network) => DEFINITIONS[this.#definitions.get(network) ?? 0]?.(network) ?? null,
     };
     this.sweeper = new Sweeper({
       ...{ api: this.#api, caches: this.#caches, rules: this.#rules },
@@ -95,6 +111,17 @@ class ChangingWorld {
       doubt: () => null,
       idle: () => "nothing is carried out here",
       log: { debug() {}, info() {}, warn() {} },
+    });
+    // As the controller does, before anybody else looks.
+    this.#copies.allocations.onChange((now, before) => {
+      for (const one of [before, now]) {
+        if (one?.ownerKind !== "IPAMClaim") continue;
+        const { uid } = one.object.spec.owner;
+        const names = this.#namesOf.get(uid) ?? new Set();
+        if (one === now) names.add(one.key);
+        else names.delete(one.key);
+        this.#namesOf.set(uid, names);
+      }
     });
     followChanges({ ...this.#copies, machines: this.#machines, data: this.#data }, this.sweeper);
   }
@@ -110,14 +137,51 @@ class ChangingWorld {
     return counts;
   }
 
+  /** A claim with two addresses of one subnet, whose VM goes to another network, and then to one of others. */
+  *#story(): Generator<string> {
+    const { allocations, claims, pods } = this.#copies;
+    const metadata = { namespace: "shop", name: "story", uid: "claim-story", creationTimestamp: TIMES[0] };
+    const { namespace, name, uid } = metadata;
+    const owner = { kind: "IPAMClaim", namespace, name, uid, interface: "" } as const;
+    for (const [network, text] of [
+      ["blue", "10.0.0.21/24"],
+      ["blue", "10.0.0.22/24"],
+      ["red", "10.9.0.23/24"],
+    ] as const) {
+      const made = newAllocation(network, parseInterfaceAddress(text), { owner, attachment: null }, TIMES[0]);
+      const version = { uid: text, resourceVersion: `${++this.#version}` };
+      const object = { ...made, metadata: { ...made.metadata, ...version } } as unknown as IPAllocation;
+      allocations.set(object.metadata.name, projectAllocation(object));
+    }
+    const vm = { apiVersion: "kubevirt.io/v1", kind: "VirtualMachine", name, uid: "vm" };
+    const said = { ...metadata, ownerReferences: [vm], resourceVersion: `${++this.#version}` };
+    claims.set("shop/story", claimOf(said, { network: "blue", ips: [] }));
+    yield "a claim with three addresses";
+    this.#stop(claims.items.get("shop/story") as ClaimViewWithFact, "red");
+    yield "its VM is to be elsewhere";
+    this.#stop(claims.items.get("shop/story") as ClaimViewWithFact, null);
+    yield "its VM is to be where no claim follows";
+    const vmi = { apiVersion: "kubevirt.io/v1", kind: "VirtualMachineInstance", name, uid: "vmi", controller: true };
+    const launcher = { ...said, name: "launcher", uid: "launcher", ownerReferences: [vmi] };
+    const running = { metadata: launcher, spec: { nodeName: "a" }, status: { phase: "Running" } };
+    pods.set("shop/launcher", projectSweptPod(running));
+    yield "its launcher";
+    pods.delete("shop/launcher");
+    yield "its launcher has ended";
+  }
+
   /** One change. Returns what it is, for the message of a failure. */
   change(): string {
+    const step = this.#steps.next();
+    if (step.done !== true) return step.value;
     const { claims, pods, nodes, networks } = this.#copies;
-    const name = this.#pick(NAMES);
+    // Half of everything is about two, which so come to have several addresses.
+    const isUsual = this.#chance() < 0.5;
+    const name = isUsual ? this.#pick([NAMES[0], NAMES[1]]) : this.#pick(NAMES);
     const key = `shop/${name}`;
     const network = this.#pick(NETWORKS);
     const metadata = {
-      ...{ namespace: "shop", name, uid: `${name}${this.#pick([1, 2])}` },
+      ...{ namespace: "shop", name, uid: `${name}${isUsual ? 1 : this.#pick([1, 2])}` },
       ...{ resourceVersion: `${++this.#version}`, creationTimestamp: this.#pick(TIMES) },
     };
     const isGone = this.#chance() < 0.3;
@@ -126,14 +190,15 @@ class ChangingWorld {
       else copy.set(of, item());
       return `${isGone ? "no" : "a"} ${of}`;
     };
-    switch (this.#pick([0, 0, 0, 0, 1, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11] as const)) {
+    switch (this.#pick([0, 0, 0, 0, 1, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 13, 13] as const)) {
       case 0:
         return `allocation: ${this.#allocate(metadata, isGone)}`;
       case 1: {
         const ips = this.#some(["10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24"]);
-        const named = { ...metadata, uid: `claim-${metadata.uid}` };
-        const claim = () => projectClaim({ metadata: named, spec: { network, interface: "" }, status: { ips } });
-        return `claim: ${put(claims, key, () => ({ ...claim(), fact: claimFact(claim()) }))}`;
+        const vm = { apiVersion: "kubevirt.io/v1", kind: "VirtualMachine", name, uid: "vm" };
+        const ownerReferences = this.#chance() < 0.5 ? [vm] : [];
+        const named = { ...metadata, uid: `claim-${metadata.uid}`, ownerReferences };
+        return `claim: ${put(claims, key, () => claimOf(named, { network, ips }))}`;
       }
       case 2: {
         const before = pods.items.get(key);
@@ -151,7 +216,7 @@ class ChangingWorld {
         return `network: ${put(networks, network, () => ({ object }) as unknown as { object: IPNetwork })}`;
       }
       case 5:
-        this.#retain.set(network, this.#pick([0, 600]));
+        this.#definitions.set(network, this.#pick([0, 0, 1, 2, 3]));
         this.#nads.set("shop/a", network);
         this.sweeper.definitionsChanged();
         return "definitions";
@@ -183,7 +248,45 @@ class ChangingWorld {
         copy.known = !copy.known;
         return "what is known";
       }
+      case 12: {
+        const wants = {
+          network: this.#pick(["blue", "red", null]),
+          asks: this.#some(["10.0.0.1"]),
+          vmi: this.#pick(["vmi", null]),
+          nad: "shop/a",
+        };
+        const uid = `claim-${metadata.uid}`;
+        if (isGone) this.#wanted.delete(uid);
+        else this.#wanted.set(uid, wants);
+        this.sweeper.factChanged("claim", key);
+        return `wants of ${key}`;
+      }
+      case 13: {
+        const claim = this.#pick([...claims.items.values()]);
+        if (claim === undefined) return "nothing";
+        this.#stop(claim, this.#pick(["blue", "red", null]));
+        return `${claim.key} stops`;
+      }
     }
+  }
+
+  /** Nobody is attached to what it has any more, and it says what that is, as far as it is known. */
+  #stop({ fact, ...claim }: ClaimViewWithFact, network: string | null): void {
+    const { allocations, claims } = this.#copies;
+    for (const name of [...(this.#namesOf.get(claim.uid) ?? [])]) {
+      const { object } = allocations.items.get(name) as CachedAllocation;
+      const metadata = { ...object.metadata, resourceVersion: `${++this.#version}` };
+      allocations.set(name, projectAllocation({ ...object, metadata, status: { ...object.status, attachments: {} } }));
+    }
+    this.#wanted.set(claim.uid, { network, asks: [], vmi: "vmi", nad: "shop/a" });
+    this.sweeper.factChanged("claim", claim.key);
+    const facts = cachedFacts(this.#caches);
+    const [had, wants] = [facts.had(fact, []), facts.wants(fact)];
+    if (had.kind !== "present" || wants.kind !== "present") return;
+    const says = claimSays(fact, had.it, wants.it, facts, this.#rules);
+    if (says.kind !== "present") return;
+    const metadata = { ...claim, ownerReferences: claim.owners, resourceVersion: `${++this.#version}` };
+    claims.set(claim.key, claimOf(metadata, says.it));
   }
 
   #allocate({ uid, name }: { uid: string; name: string }, isGone: boolean): string {
@@ -217,7 +320,7 @@ class ChangingWorld {
       allocations.delete(allocation);
       return `no ${allocation}`;
     }
-    const users = this.#some([1, 2]).map(() => {
+    const users = (this.#chance() < 0.5 ? [] : this.#some([1, 2])).map(() => {
       const user = this.#pick(NAMES);
       const guest = this.#chance() < 0.2 ? { migratedFrom: { namespace: "shop", name: this.#pick(NAMES) } } : {};
       const pod = { namespace: "shop", name: user, uid: `${user}${this.#pick([1, 2])}` };
@@ -259,8 +362,16 @@ class ChangingWorld {
     }
     const ended = { phase: "Succeeded", containerStatuses: [{ state: { terminated: { exitCode: 0 } } }] };
     const deletion = this.#chance() < 0.5 ? { deletionTimestamp: TIMES[2] } : {};
+    const vmi = {
+      apiVersion: "kubevirt.io/v1",
+      kind: "VirtualMachineInstance",
+      name: "vm",
+      uid: "vmi",
+      controller: true,
+    };
+    const ownerReferences = this.#chance() < 0.3 ? [vmi] : [];
     return {
-      metadata: { ...metadata, ...deletion, annotations },
+      metadata: { ...metadata, ...deletion, annotations, ownerReferences },
       spec: { nodeName: this.#pick(NAMES) },
       status: this.#chance() < 0.3 ? ended : { phase: "Running" },
     };
@@ -273,6 +384,11 @@ class ChangingWorld {
   #some<T>(of: readonly T[]): T[] {
     return of.filter(() => this.#chance() < 0.5);
   }
+}
+
+function claimOf(metadata: object, { network, ips }: { network: string; ips: readonly string[] }): ClaimViewWithFact {
+  const view = projectClaim({ metadata, spec: { network, interface: "" }, status: { ips } });
+  return { ...view, fact: claimFact(view) };
 }
 
 test(`verdicts are those of a look at everything, whatever changes (seeds from ${BEGIN_SEED})`, async () => {
@@ -299,4 +415,5 @@ test(`verdicts are those of a look at everything, whatever changes (seeds from $
   }
   console.log([...seen].sort().join(", "));
   expect(seen.size).toBeGreaterThan(15);
+  for (const why of ["another-counts", "vm-moved", "vm-left"]) expect(seen).toContain(`release ${why}`);
 });

@@ -396,7 +396,7 @@ test("counts say how many allocations there are of each verdict", async () => {
   cluster.api.put(ALLOCATIONS_PATH, { kind: "IPAllocation", metadata: { name: "nonsense" }, spec: {} });
   await cluster.sweepFor(0);
   expect(Object.fromEntries(cluster.sweeper.counts)).toEqual({
-    "keep claim-unpublished": 1,
+    "keep claim-says-otherwise": 1,
     "report unsound": 1,
   });
 });

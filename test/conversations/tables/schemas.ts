@@ -111,7 +111,7 @@ export const SCHEMAS: readonly Conversation[] = [
       refused(ALLOCATIONS, allocation("{id}", { spec: { network: "" } }), "spec.network"),
       refused(ALLOCATIONS, allocation("{id}", { spec: { owner: { kind: "Pod" } } }), "spec.owner.uid"),
       refused(ALLOCATIONS, allocation("{id}", { spec: { address: 5 } }), "spec.address"),
-      refused(ALLOCATIONS, allocation("{id}", { spec: { adopted: "yes" } }), "spec.adopted"),
+      refused(ALLOCATIONS, allocation("{id}", { spec: { vm: "yes" } }), "spec.vm"),
       refused(ALLOCATIONS, allocation("{id}", { status: { attachments: { x: "n" } } }), "status.attachments.x"),
       post(ALLOCATIONS, allocation("{id}", { spec: { owner: { kind: "Nobody", uid: "u" } } }), 422, {
         reason: "Invalid",

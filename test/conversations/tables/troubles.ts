@@ -103,7 +103,7 @@ export const TROUBLES: readonly Conversation[] = [
       get("/api/v1/namespaces/{id}/secrets", 403, { reason: "Forbidden" }, { who: "holdfast-node" }),
       get(`${CLAIMS}/c`, 404, { details: { name: "c" } }, { who: "holdfast-node" }),
       remove(`${CLAIMS}/c`, undefined, 403, { details: { name: "c" } }, { who: "holdfast-node" }),
-      merge(`${CLAIMS}/c`, {}, 404, { details: { name: "c" } }, { who: "holdfast-node" }),
+      merge(`${CLAIMS}/c`, {}, 403, { details: { name: "c" } }, { who: "holdfast-node" }),
       merge(`${CLAIMS}/c/status`, {}, 404, { details: { name: "c" } }, { who: "holdfast-node" }),
       list(
         "/api/v1/secrets",

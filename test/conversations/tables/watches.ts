@@ -36,6 +36,13 @@ const bookmarks = { allowWatchBookmarks: "true" };
 const as = (name: string) => ({ as: name });
 const at = (name: string) => (said: Said) => ({ metadata: { resourceVersion: versionOf(name)(said) } });
 
+const bindingTo = (node: string) => ({
+  apiVersion: "v1",
+  kind: "Binding",
+  metadata: { name: "p" },
+  target: { kind: "Node", name: node },
+});
+
 export const WATCHES: readonly Conversation[] = [
   {
     title: "a watch shows the writes since its version, and then each new write",
@@ -53,6 +60,29 @@ export const WATCHES: readonly Conversation[] = [
       put(`${ALLOCATIONS}/{id}-0`, (said) => said.zero, 200, at("zero")),
       post(ALLOCATIONS, allocation("{id}"), 201, {}, { as: "again" }),
       hearOf("w", (said) => [["ADDED", said.again]]),
+    ],
+  },
+  {
+    title: "a pod that is bound appears to whoever watches the pods of its node, and cannot be bound again",
+    steps: [
+      post(NAMESPACES, namespace(), 201),
+      post(PODS, pod("p"), 201, {}, { as: "made" }),
+      watch("w", PODS, versionOf("made"), { query: { fieldSelector: "spec.nodeName=n" } }),
+      post(`${PODS}/p/binding`, bindingTo("n"), 201, { kind: "Status", status: "Success" }),
+      hear("w", ["ADDED", { metadata: { name: "p" }, spec: { nodeName: "n" } }]),
+      get(`${PODS}/p`, 200, {
+        spec: { nodeName: "n" },
+        status: { phase: "Pending", conditions: [{ type: "PodScheduled", status: "True" }] },
+      }),
+      post(`${PODS}/p/binding`, bindingTo("m"), 409, {
+        reason: "Conflict",
+        message: 'Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n"',
+      }),
+      remove(`${PODS}/p`, undefined, 200),
+      post(`${PODS}/p/binding`, bindingTo("n"), 409, { reason: "Conflict" }),
+      remove(`${PODS}/p`, { gracePeriodSeconds: 0 }, 200),
+      post(`${PODS}/p/binding`, bindingTo("n"), 404, { reason: "NotFound", details: { name: "p", kind: "pods" } }),
+      hear("w", ["MODIFIED", named("p")], ["MODIFIED", named("p")], ["DELETED", named("p")]),
     ],
   },
   {

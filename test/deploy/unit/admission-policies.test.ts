@@ -3,13 +3,12 @@ import { cooled } from "../../../allocations/allocation-object.ts";
 import { review, shippedPolicies } from "../../harness/admission.ts";
 import { ALLOCATION_CASES } from "../../harness/admission-cases/allocations.ts";
 import { type AdmissionCase, DAEMON, ofClaim, requestOf, TIME } from "../../harness/admission-cases/objects.ts";
-import { CLAIM_CASES, CLAIM_NETWORK_CASES, NETWORK_CASES } from "../../harness/admission-cases/others.ts";
+import { CLAIM_CASES, NETWORK_CASES } from "../../harness/admission-cases/others.ts";
 
 const TABLES = [
   ["an IPAllocation", "holdfast-node-allocations", ALLOCATION_CASES],
   ["an IPNetwork", "holdfast-node-networks", NETWORK_CASES],
   ["the status of an IPAMClaim", "holdfast-node-claims", CLAIM_CASES],
-  ["an IPAMClaim", "holdfast-node-claim-networks", CLAIM_NETWORK_CASES],
 ] as const;
 const refusals = (one: AdmissionCase) => review(requestOf(one)).refusals;
 

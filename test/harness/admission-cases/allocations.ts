@@ -77,25 +77,6 @@ const allowed: readonly [string, Written][] = [
     },
   ],
   [
-    "use an adopted address, which is not marked so any more",
-    {
-      before: altered(ofClaim(), ({ spec }) => {
-        spec.adopted = true;
-      }),
-      after: ofClaim("a"),
-    },
-  ],
-  [
-    "use an adopted address, with the prefix length that its subnet has now",
-    {
-      before: altered(ofClaim(), ({ spec }) => {
-        spec.adopted = true;
-        spec.address = spec.address.replace(/\/.*/, "/30");
-      }),
-      after: ofClaim("a"),
-    },
-  ],
-  [
     "attach a pod to an address that was recorded on its node without an attachment",
     { before: imported("a"), after: withAttachment(imported("a"), attachment("a")) },
   ],
@@ -283,30 +264,27 @@ const refused: readonly [string, Written, RegExp][] = [
     ELSEWHERE,
   ],
   [
-    "say that a Bound address was adopted",
-    changed(ofClaim("b"), ({ spec }) => {
-      spec.adopted = true;
-    }),
-    OWNER,
-  ],
-  [
-    "give another prefix length to an address that was not adopted",
+    "give another prefix length to a Bound address",
     changed(ofClaim("b"), ({ spec }) => {
       spec.address = spec.address.replace(/\/.*/, "/30");
     }),
     OWNER,
   ],
   [
-    "give another prefix length to an adopted address without using it",
+    "give another prefix length to the address that it attaches to",
     {
-      before: altered(ofClaim("b"), ({ spec }) => {
-        spec.adopted = true;
-      }),
-      after: altered(ofClaim("b"), ({ spec }) => {
-        spec.adopted = true;
+      before: ofClaim(),
+      after: altered(ofClaim("a"), ({ spec }) => {
         spec.address = spec.address.replace(/\/.*/, "/30");
       }),
     },
+    OWNER,
+  ],
+  [
+    "take from a Bound address which VM it is of",
+    changed(ofClaim("b"), ({ spec }) => {
+      delete spec.vm;
+    }),
     OWNER,
   ],
   [

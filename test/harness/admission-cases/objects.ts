@@ -25,19 +25,17 @@ export interface Written {
 
 export interface AdmissionCase extends Written {
   readonly resource: "ipallocations" | "ipnetworks" | "ipamclaims";
-  /** Of a claim: not of its status, which is what a daemon writes else. */
-  readonly wholeClaim?: true;
   readonly name: string;
   /** Of the rule that refuses it; null: it is let pass. */
   readonly refused: RegExp | null;
 }
 
-export function requestOf({ before, after, node = "a", user = DAEMON, resource, wholeClaim }: AdmissionCase) {
+export function requestOf({ before, after, node = "a", user = DAEMON, resource }: AdmissionCase) {
   const claims = resource === "ipamclaims";
   const request: AdmissionRequest = {
     operation: before === undefined ? "CREATE" : "UPDATE",
     resource: { group: claims ? "k8s.cni.cncf.io" : "ipam.holdfast.dev", resource },
-    ...(claims && !wholeClaim ? { subResource: "status" } : {}),
+    ...(claims ? { subResource: "status" } : {}),
     userInfo: { username: user, ...(node === null ? {} : { extra: { [NODE_NAME]: [node] } }) },
     object: after as KubeObject,
     oldObject: (before ?? null) as KubeObject | null,

@@ -1,5 +1,4 @@
 import { RECORDED_OWNER_ANNOTATION } from "../../../networks/network-owner.ts";
-import { claimNetworks } from "./claim-networks.ts";
 import { type AdmissionCase, altered, changed, type Written } from "./objects.ts";
 
 const FINALIZER = "ipam.holdfast.dev/network";
@@ -266,62 +265,54 @@ const withIps = (...ips: string[]) => ({
 const withoutStatus = altered(withIps(), (copy) => {
   delete copy.status;
 });
-const STAY = /the addresses of a claim are published once, and stay/;
-/** On its way from blue to red: the status has not been written yet. */
-const moving = altered(withIps("10.0.0.5/24"), ({ metadata, spec }) => {
-  metadata.annotations = { "ipam.holdfast.dev/followed": "blue 10.0.0.5/24 -> red 10.9.0.7/24" };
-  spec.network = "red";
+const APPEND = /a node only appends to what a claim lists, at most 16 entries/;
+const [FIRST, SECOND, THIRD] = ["10.0.0.5/24", "fd00::5/64", "10.0.0.6/24"] as const;
+/** As many as a node may list. */
+const FULL = Array.from({ length: 16 }, (_, index) => `10.0.0.${index}/24`);
+const from = (...ips: string[]) => ({
+  to: (...after: string[]): Written => ({ before: withIps(...ips), after: withIps(...after) }),
 });
-const listing = (object: object, ...ips: string[]) => {
-  return altered(object, (copy) => {
-    copy.status.ips = ips;
-  });
-};
 
 const CLAIMS: readonly [string, Written, RegExp | null][] = [
-  ["publish the first addresses", { before: withoutStatus, after: withIps("10.0.0.5/24") }, null],
-  ["publish addresses after a refusal", { before: withIps(), after: withIps("10.0.0.5/24", "fd00::5/64") }, null],
+  ["publish the first addresses", { before: withoutStatus, after: withIps(FIRST) }, null],
+  ["append to an empty list, after a refusal", from().to(FIRST, SECOND), null],
+  ["append an address", from(FIRST).to(FIRST, SECOND), null],
+  ["append several", from(FIRST).to(FIRST, SECOND, THIRD), null],
+  ["append to what nobody can read", from("10.0.0.5,10.0.0.6").to("10.0.0.5,10.0.0.6", FIRST), null],
+  ["fill the list", from(...FULL.slice(0, 15)).to(...FULL), null],
   [
     "write another pod",
-    changed(withIps("10.0.0.5/24"), ({ status }) => {
+    changed(withIps(FIRST), ({ status }) => {
       status.ownerPod = { name: "p" };
     }),
     null,
   ],
   [
-    "use a token that is bound to no node",
-    { node: null, before: withIps(), after: withIps("10.0.0.5/24") },
-    /the token is not bound to a node/,
-  ],
-  ["publish other addresses", { before: withIps("10.0.0.5/24"), after: withIps("10.0.0.6/24") }, STAY],
-  ["publish one address more", { before: withIps("10.0.0.5/24"), after: withIps("10.0.0.5/24", "10.0.0.6/24") }, STAY],
-  ["take the addresses away", { before: withIps("10.0.0.5/24"), after: withIps() }, STAY],
-  ["take the status away", { before: withIps("10.0.0.5/24"), after: withoutStatus }, STAY],
-  [
-    "list what a claim has where it has followed its VM",
-    { before: moving, after: listing(moving, "10.9.0.7/24") },
+    "write another pod of a claim that lists too many",
+    changed(withIps(...FULL, SECOND), ({ status }) => {
+      status.ownerPod = { name: "p" };
+    }),
     null,
   ],
-  ["list something else there", { before: moving, after: listing(moving, "10.9.0.8/24") }, STAY],
-  [
-    "list it by the word of an annotation about another network",
-    {
-      before: altered(moving, ({ spec }) => {
-        spec.network = "green";
-      }),
-      after: altered(listing(moving, "10.9.0.7/24"), ({ spec }) => {
-        spec.network = "green";
-      }),
-    },
-    STAY,
-  ],
+  ["use a token that is bound to no node", { node: null, ...from().to(FIRST) }, /the token is not bound to a node/],
+  ["replace an address", from(FIRST).to(THIRD), APPEND],
+  ["replace one and append one", from(FIRST, SECOND).to(THIRD, SECOND, FIRST), APPEND],
+  ["replace the last one and append one", from(FIRST, SECOND).to(FIRST, THIRD, SECOND), APPEND],
+  ["put an address before the others", from(FIRST).to(THIRD, FIRST), APPEND],
+  ["put them in another order", from(FIRST, SECOND).to(SECOND, FIRST), APPEND],
+  ["remove one", from(FIRST, SECOND).to(FIRST), APPEND],
+  ["remove all", from(FIRST).to(), APPEND],
+  ["take the status away", { before: withIps(FIRST), after: withoutStatus }, APPEND],
+  ["write two entries as one", from(FIRST, SECOND).to(`${FIRST},${SECOND}`), APPEND],
+  ["write two entries as one, and append to it", from(FIRST, SECOND).to(`${FIRST},${SECOND}`, THIRD, THIRD), APPEND],
+  ["write one entry as two", from(`${FIRST},${SECOND}`).to(FIRST, SECOND), APPEND],
+  ["append something to an entry", from(FIRST).to(`${FIRST},${SECOND}`, SECOND), APPEND],
+  ["list too many at once", from().to(...FULL, SECOND), APPEND],
+  ["append to a full list", from(...FULL).to(...FULL, SECOND), APPEND],
 ];
 
 export const NETWORK_CASES: readonly AdmissionCase[] = NETWORKS.map(
   ([name, written, refused]) => ({ resource: "ipnetworks", name, refused, ...written }) as const,
-);
-export const CLAIM_NETWORK_CASES: readonly AdmissionCase[] = claimNetworks(withIps).map(
-  ([name, written, refused]) => ({ resource: "ipamclaims", name, refused, wholeClaim: true, ...written }) as const,
 );
 export const CLAIM_CASES: readonly AdmissionCase[] = CLAIMS.map(
   ([name, written, refused]) => ({ resource: "ipamclaims", name, refused, ...written }) as const,

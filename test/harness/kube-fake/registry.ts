@@ -16,7 +16,7 @@ import {
 import { beginLife, carryOver, problemsOfMetadata, tidy } from "./metadata.ts";
 import { copyOf, isEqual, isRecord, type KubeObject } from "./objects.ts";
 import { jsonPatched, mergePatched } from "./patches.ts";
-import type { HasClock } from "./port.ts";
+import { type HasClock, isoTime } from "./port.ts";
 import { type Asked, type Gates, keyOf } from "./requests.ts";
 import { apiVersionOf, type Resource } from "./resources.ts";
 import { conform } from "./schema.ts";
@@ -52,6 +52,7 @@ export class Registry {
 
   create(asked: Asked): Written {
     const { resource, route, query } = asked;
+    if (route.subresource === "binding" && resource.binds === true) return this.#bind(asked);
     if (route.subresource !== "" || route.name !== null) throw notAllowed();
     if (resource.namespaced !== (route.namespace !== null)) throw notAllowed();
     const object = this.#received(asked);
@@ -101,6 +102,26 @@ export class Registry {
     if (asked.resource.custom) conform(object, asked.resource.schema);
     tidy(object, asked.resource);
     return this.#replace(asked, old, object);
+  }
+
+  /** What a scheduler sends: the object has its node from now on. */
+  #bind(asked: Asked): Written {
+    const { resource, route, body } = asked;
+    const name = route.name as string;
+    const old = this.#etcd.get(resource.storage, keyOf(route, name));
+    if (old === null) throw notFound(resource, name);
+    const binding = { ...resource, plural: `${resource.plural}/binding` };
+    if (old.metadata.deletionTimestamp !== undefined)
+      throw conflict(binding, name, `pod ${name} is being deleted, cannot be assigned to a host`);
+    if (old.spec.nodeName)
+      throw conflict(binding, name, `pod ${name} is already assigned to node "${old.spec.nodeName}"`);
+    const now = isoTime(this.#world.clock.wallMs());
+    const scheduled = { type: "PodScheduled", status: "True", lastProbeTime: null, lastTransitionTime: now };
+    const object = copyOf(old);
+    object.spec.nodeName = (body as KubeObject).target.name;
+    object.status.conditions = [...(object.status.conditions ?? []), scheduled];
+    this.#etcd.put(resource.storage, keyOf(route, name), object);
+    return { status: 201, object: { kind: "Status", apiVersion: "v1", metadata: {}, status: "Success", code: 201 } };
   }
 
   /** What arrived, read as an object of the resource. */

@@ -26,6 +26,8 @@ export interface Resource extends Qualified {
   readonly createsOnPut: boolean;
   /** Whether a deletion first gives the object time. */
   readonly graceful?: boolean;
+  /** Whether `/binding` gives one its node. */
+  readonly binds?: boolean;
   /** Whether a DELETE is answered with the object that is gone, instead of a Status. */
   readonly returnsDeleted?: boolean;
   /** Beside metadata.name and metadata.namespace. */
@@ -105,6 +107,7 @@ export function builtIns(minor: number): Resource[] {
       kind: "Pod",
       hasStatus: true,
       graceful: true,
+      binds: true,
       returnsDeleted: true,
       fields: {
         "spec.nodeName": (pod) => pod.spec?.nodeName ?? "",

@@ -1,11 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { run } from "../daemon.ts";
-import { until } from "../wait.ts";
+import { untilListening } from "../wait.ts";
 import { Ovs } from "./ovs.ts";
 
 const SCHEMAS = "/usr/share/ovn";
@@ -50,8 +49,7 @@ export class OvnCentral {
       `--remote=punix:${socket}`,
       `--unixctl=${join(this.directory, `ovn${which}.ctl`)}`,
     ]);
-    // Its socket is there before anybody may connect.
-    await until(() => isListening(socket), `the ${which} database to listen`);
+    await untilListening(socket);
     if (isNew) await (which === "nb" ? this.nbctl("--no-wait", "init") : this.sbctl("init"));
   }
 
@@ -197,15 +195,4 @@ function plain(value: unknown): unknown {
   const [tag, content] = value as [string, unknown];
   if (tag === "map") return Object.fromEntries(content as [string, string][]);
   return tag === "set" ? (content as unknown[]).map(plain) : content;
-}
-
-function isListening(path: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(path);
-    socket.once("error", () => resolve(false));
-    socket.once("connect", () => {
-      socket.destroy();
-      resolve(true);
-    });
-  });
 }

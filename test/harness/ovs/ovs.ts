@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { run } from "../daemon.ts";
-import { until } from "../wait.ts";
+import { untilListening } from "../wait.ts";
 
 const SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema";
 
@@ -55,7 +55,7 @@ export class Ovs {
       `--remote=punix:${this.socket}`,
       `--unixctl=${join(this.directory, "ovsdb.ctl")}`,
     ]);
-    await until(() => existsSync(this.socket), "ovsdb-server to listen");
+    await untilListening(this.socket);
   }
 
   async endDatabase(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
@@ -71,7 +71,7 @@ export class Ovs {
     rmSync(control, { force: true });
     const args = [...(this.#options.dummy ? dummy : []), `unix:${this.socket}`, `--unixctl=${control}`];
     this.#switch = this.#spawn("ovs-vswitchd", args, namespace);
-    await until(() => existsSync(control), "ovs-vswitchd to start");
+    await untilListening(control);
     // Waits until it has made everything that is in the database.
     await this.vsctl("set", "Open_vSwitch", ".", `external_ids:hostname=test-${this.#switch.pid}`);
   }

@@ -200,6 +200,19 @@ export class WorldObjects {
     }
   }
 
+  /** Waits until the controller has brought a claim's list in line with what the claim has. */
+  async untilLists(claim: string, ips: readonly string[]): Promise<void> {
+    let listed: unknown;
+    const isListed = async () => {
+      listed = (await this.readClaim(claim)).status?.ips ?? [];
+      return JSON.stringify(listed) === JSON.stringify(ips);
+    };
+    const what = `claim ${claim} to list ${ips.join() || "nothing"}`;
+    await this.until(isListed, what).catch((error: Error) => {
+      throw new Error(`${error.message}: it lists ${JSON.stringify(listed)}`);
+    });
+  }
+
   /** Waits until exactly these pods use an address. */
   async untilUsers(network: Network, address: string, ...pods: readonly KubeObject[]): Promise<void> {
     const names = pods.map(({ metadata }) => metadata.name).sort();

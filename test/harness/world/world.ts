@@ -3,6 +3,7 @@
  *
  *   world              what runs, put together: nodes, controllers, proxies; what was answered, and `settled`
  *   objects            what is in the API: networks, claims, allocations, events; network: one, as tests pass it around
+ *   instances          VMIs, whose status follows their launcher pods; kubevirt-objects: what KubeVirt writes
  *   guests             pods and VMs with an interface: ADD and DEL on a node; importer: for worlds without a controller
  *   cluster            what both kinds of cluster offer: harness/cluster.ts, a real API server, and memory-cluster
  *   memory-cluster     kube-fake with rights and controllers; memory-api, memory-front: by path, and over HTTP
@@ -24,12 +25,14 @@ import type { ClusterOptions, TestCluster } from "../cluster.ts";
 import type { CniAnswer } from "../daemon.ts";
 import type { KubeObject } from "../kube-api.ts";
 import type { Link } from "../kube-fake/client/link.ts";
+import { pathOf } from "../kube-pods.ts";
 import type { ClusterApi, ClusterApiOptions } from "../machines/cluster-api.ts";
 import { type AttachmentOptions, NodeDaemon, type NodeOptions } from "../node.ts";
 import { machineTime } from "../wait.ts";
 import type { Account, Cluster } from "./cluster.ts";
 import { checked, type Guest, optionsOf, type VmGuest } from "./guests.ts";
 import type { Importer } from "./importer.ts";
+import { NETWORKS } from "./kubevirt-objects.ts";
 import type { MemoryCluster } from "./memory-cluster.ts";
 import type { MetadataFlags, MetadataHere } from "./metadata-here.ts";
 import { ipsOf, NAMESPACE, type Network, nameOf } from "./network.ts";
@@ -171,7 +174,8 @@ export class World extends WorldObjects {
     if (process && this.cluster.time !== machineTime)
       throw new Error("a process has the machine's time: start the world with it");
     const way = process ? {} : { connect: await this.#connectionOf("holdfast-node", kubeconfig, name, link) };
-    const node = await NodeDaemon.start({ ...more, node: name, kubeconfig, time: this.cluster.time, ...way });
+    const attached = (pod: KubeObject, ifname: string) => this.kubevirt.attached(pod, ifname);
+    const node = await NodeDaemon.start({ ...more, node: name, kubeconfig, time: this.cluster.time, attached, ...way });
     this.#nodes.set(name, node);
     // Once, however many nodes start together.
     if (!this.#hasController) this.#importing ??= this.startImporter();
@@ -285,7 +289,24 @@ export class World extends WorldObjects {
     const { containerId, ifname } = containerOf(pod, options);
     const answered = { network: network.name, containerId, ifname, ips: ipsOf(answer) };
     this.#answered.set(interfaceKey(pod, network, ifname), answered);
+    if (pod.metadata.labels?.["kubevirt.io"] !== undefined) await this.#report(pod);
     return answer;
+  }
+
+  /** What Multus writes into the pod when its interfaces are attached. */
+  async #report({ metadata: { namespace, name, uid } }: KubeObject): Promise<void> {
+    const path = pathOf(namespace, "pods", name);
+    const pod = await this.cluster.api.find(path);
+    if (pod?.metadata.uid !== uid) return;
+    const elements = JSON.parse(pod.metadata.annotations?.[NETWORKS] ?? "[]");
+    const status = [...this.#answered].flatMap(([key, { network, ifname, ips }]) => {
+      if (key !== interfaceKey(pod, { name: network }, ifname)) return [];
+      const element = elements.find((one: KubeObject) => one.interface === ifname);
+      const nad = `${element?.namespace ?? namespace}/${element?.name ?? network}`;
+      return [{ name: nad, interface: ifname, ips: ips.map((ip) => ip.split("/")[0]) }];
+    });
+    const annotations = { "k8s.v1.cni.cncf.io/network-status": JSON.stringify(status) };
+    await this.cluster.api.patch(path, { metadata: { annotations } });
   }
 
   /** ADD that succeeds; the addresses. */
@@ -309,6 +330,8 @@ export class World extends WorldObjects {
     if (this.#answered.get(key)?.containerId === containerId) this.#answered.delete(key);
     const answer = await this.node(pod.spec.nodeName).del(pod, { config: network.config, ...options });
     expect(answer.code, answer.stdout).toBe(0);
+    // Of a pod that goes on, an interface was unplugged. Nobody is told while the API server is away.
+    if (pod.metadata.labels?.["kubevirt.io"] !== undefined) await this.#report(pod).catch(() => {});
   }
 
   /** `address: owner's UID` of what is Bound, sorted. */
@@ -398,7 +421,7 @@ export class World extends WorldObjects {
 }
 
 /** What a pod's interface is called in messages. */
-function interfaceKey(pod: KubeObject, network: Network, ifname: string): string {
+function interfaceKey(pod: KubeObject, network: Pick<Network, "name">, ifname: string): string {
   return `network ${network.name}, pod ${pod.metadata.name} ${pod.metadata.uid}, ${ifname}`;
 }
 

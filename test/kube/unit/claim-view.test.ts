@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { formatInterfaceAddress } from "../../../ipam/space/cidr.ts";
-import { claimAddresses, projectClaim } from "../../../kube/views/claim-view.ts";
+import { CLAIM_LIST_MAX, listedAddresses, projectClaim } from "../../../kube/views/claim-view.ts";
 import { claim, owner } from "../../claims/objects.ts";
-import { refusalOf } from "../../ipam/definitions.ts";
 
 test("a new claim has its spec and no addresses", () => {
   expect(projectClaim(claim())).toEqual({
@@ -15,7 +14,7 @@ test("a new claim has its spec and no addresses", () => {
     deletionTimestamp: null,
     network: "blue",
     ips: [],
-    followed: null,
+    hasStatus: false,
     ipRequests: [],
     ownerPod: null,
     conditions: [],
@@ -75,6 +74,9 @@ describe("the view of a claim keeps", () => {
       "the label, where no VM owns it",
     ],
     [claim({ metadata: { labels: { "kubevirt.io/vm": "" } } }), { vm: null }, "an empty label"],
+    [claim({ status: {} }), { hasStatus: false }, "a status in which nobody has written"],
+    [claim({ status: { ips: [] } }), { hasStatus: true, ips: [] }, "a list that somebody has emptied"],
+    [claim({ status: { ownerPod: { name: "p" } } }), { hasStatus: true, ips: [] }, "a status without a list"],
     [
       claim({ metadata: { deletionTimestamp: "2026-11-20T11:00:00Z" } }),
       { deletionTimestamp: "2026-11-20T11:00:00Z" },
@@ -101,25 +103,19 @@ describe("the addresses that a claim's status lists", () => {
     [[], [], "none yet"],
     [["10.0.0.5/24", "fd10::5/64"], ["10.0.0.5/24", "fd10::5/64"], "as they should be, in their order"],
     [["FD10:0::05/64"], ["fd10::5/64"], "another spelling of the same"],
-    [["10.0.0.5/24", "10.0.0.5/24"], ["10.0.0.5/24"], "twice the same"],
+    [["10.0.0.5/24", "10.0.0.5/16"], ["10.0.0.5/24", "10.0.0.5/16"], "one with two prefix lengths"],
+    [["10.0.0.5", "10.0.0.6/24"], ["10.0.0.6/24"], "no mask"],
+    [["10.0.0.05/24", "10.0.0.6/24"], ["10.0.0.6/24"], "a spelling with two meanings"],
+    [["10.0.0.5/33"], [], "no such mask"],
+    [["", "x", { ip: "10.0.0.5/24" }, "10.0.0.6/24"], ["10.0.0.6/24"], "nothing, nonsense, and no text"],
   ])("%j", (ips, expected, _reason) => {
-    expect(claimAddresses(view(...ips)).map(formatInterfaceAddress)).toEqual(expected);
+    expect(listedAddresses(view(...ips)).map(formatInterfaceAddress)).toEqual(expected);
   });
 
-  test.each([
-    ["10.0.0.5", /has no prefix length; write/, "no mask"],
-    ["10.0.0.05/24", /octal/, "a spelling with two meanings"],
-    ["10.0.0.5/33", /prefix length/, "no such mask"],
-    ["", /empty/, "nothing"],
-    [{ ip: "10.0.0.5/24" }, /is/, "no text"],
-  ])("%j is unreadable", (ip, remedy, _reason) => {
-    const refusal = refusalOf(() => claimAddresses(view("10.0.0.4/24", ip)));
-    expect(refusal.code).toBe("REQUEST_INVALID");
-    expect(refusal.message).toContain("status.ips of IPAMClaim shop/vm-a.blue is ");
-    expect(refusal.message).toMatch(remedy);
-  });
-
-  test("one address with two prefix lengths is unreadable", () => {
-    expect(refusalOf(() => claimAddresses(view("10.0.0.5/24", "10.0.0.5/16"))).message).toContain('"10.0.0.5/16"');
+  test("of many entries the first, malformed ones among them", () => {
+    const ips = Array.from({ length: CLAIM_LIST_MAX + 4 }, (_, at) => (at === 1 ? "x" : `10.0.0.${at}/24`));
+    const last = `10.0.0.${CLAIM_LIST_MAX - 1}/24`;
+    const listed = listedAddresses(view(...ips)).map(formatInterfaceAddress);
+    expect([listed.length, listed.at(-1)]).toEqual([CLAIM_LIST_MAX - 1, last]);
   });
 });

@@ -170,3 +170,65 @@ test("a list of metadata alone is requested as PartialObjectMetadataList", async
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
   );
 });
+
+/** A server that has not reached the version that is asked for: it has waited for it already. */
+const BEHIND = {
+  reason: "Timeout",
+  message: "Too large resource version: 7, current: 5",
+  details: { causes: [{ reason: "ResourceVersionTooLarge", message: "Too large resource version" }] },
+};
+
+function notOlderThan(version: string): Promise<unknown> {
+  const got: string[] = [];
+  const query = { labelSelector: "a=b" };
+  const each = ({ metadata }: { metadata: { name: string } }) => got.push(metadata.name);
+  return api
+    .client()
+    .list({ path: "/x", query, notOlderThan: version, each })
+    .then((answer) => ({ answer, got }));
+}
+
+const asked = () => api.asked.map(({ query }) => Object.fromEntries(query));
+
+test("a list that may not be older than a version comes from the server's cache, in one piece", async () => {
+  const collection = filled(1_200);
+  api.handler = collection.handler;
+  const { got } = (await notOlderThan("7")) as { got: string[] };
+  expect(got).toHaveLength(1_200);
+  expect(asked()).toEqual([{ labelSelector: "a=b", resourceVersion: "7", resourceVersionMatch: "NotOlderThan" }]);
+});
+
+test("where the cache has not reached that version the list is a quorum read, in pages, and the cache is not asked again", async () => {
+  const collection = filled(700);
+  api.handler = (one, answer, socket) => {
+    if (one.query.has("resourceVersion")) json(answer, 504, BEHIND);
+    else collection.handler(one, answer, socket);
+  };
+  const { got } = (await notOlderThan("7")) as { got: string[] };
+  expect(got).toEqual([...collection.objects.keys()]);
+  expect(asked()).toEqual([
+    { labelSelector: "a=b", resourceVersion: "7", resourceVersionMatch: "NotOlderThan" },
+    { labelSelector: "a=b", limit: "500" },
+    { labelSelector: "a=b", limit: "500", continue: "500" },
+  ]);
+});
+
+test("a quorum read that is behind, too, is ApiAway: nobody waits for a version that may never come", async () => {
+  api.handler = (_asked, answer) => json(answer, 504, BEHIND);
+  await expect(notOlderThan("7")).rejects.toThrow(ApiAway);
+  expect(asked()).toHaveLength(2);
+});
+
+test("a version that the cache has forgotten is read from the store, whatever is there now", async () => {
+  const collection = filled(3);
+  api.handler = (one, answer, socket) => {
+    if (one.query.has("resourceVersion")) json(answer, 410, {});
+    else collection.handler(one, answer, socket);
+  };
+  const { got } = (await notOlderThan("7")) as { got: string[] };
+  expect(got).toHaveLength(3);
+  expect(asked()).toEqual([
+    { labelSelector: "a=b", resourceVersion: "7", resourceVersionMatch: "NotOlderThan" },
+    { labelSelector: "a=b", limit: "500" },
+  ]);
+});

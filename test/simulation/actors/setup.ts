@@ -1,3 +1,4 @@
+import { tellClaimWrites } from "../cluster/claim-writes.ts";
 import type { Chance } from "../engine/chance.ts";
 import type { World } from "../world.ts";
 import { setUpGuests } from "./guests/guests.ts";
@@ -10,6 +11,7 @@ import { startNodeLifecycle } from "./pods/node-lifecycle.ts";
 
 /** What is there in the beginning, and who acts by itself from then on. */
 export async function setUp(world: World, _chance: Chance): Promise<void> {
+  tellClaimWrites(world);
   startKubeVirt(world);
   startNodeLifecycle(world);
   startLateNetwork(world);

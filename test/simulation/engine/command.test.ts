@@ -27,7 +27,7 @@ test("a violation is printed as a story, shrunk, saved, and can be replayed", pa
     const failed = await spoiled.run({ seed: 1, steps: 8_000, nodes: 2, shrink: 20, keep });
     expect(failed.code).toBe(1);
     expect(failed.result?.violation?.kind).toBe("answered-unpublished");
-    expect(failed.stdout).toMatch(/ kubelet node-\d: ADD \S+ \S+ on \S+: \d/);
+    expect(failed.stdout).toMatch(/ kubelet node-\d: ADD \S+ \S+ on \S+: [\da-f]+[.:]/);
 
     const kept = readFound(readFileSync(keep, "utf8"));
     expect(kept).toMatchObject({ violation: "answered-unpublished", mutant: "answered-before-published" });

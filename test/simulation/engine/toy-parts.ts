@@ -29,6 +29,8 @@ export function toyParts(kinds: ActionKinds, isWrong: () => void, begin: () => v
     deleted: nothing,
     journalLost: nothing,
     checked: nothing,
+    claimWritten: nothing,
+    slipped: nothing,
     withoutControllers: nothing,
     afterStep: isWrong,
     atRest: async () => {},

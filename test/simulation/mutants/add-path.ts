@@ -1,9 +1,10 @@
 import type { Mutants } from "./mutant.ts";
 
 const ATTACH = "store/cluster/attach.ts";
-const PUBLISH = "store/cluster/publish.ts";
+const FIND = "store/cluster/parts/find-claimed.ts";
 const RESERVE = "store/cluster/reserve.ts";
 const HOLD = "allocations/hold.ts";
+const DECIDE = "ipam/decide-attach.ts";
 const CLAIM_ACCESS = "claims/kube-claim-access.ts";
 
 /** Faults on the way from a runtime's ADD to its answer. */
@@ -18,58 +19,49 @@ export const ADD_PATH: Mutants = {
     file: ATTACH,
     find: '        context.killPoint?.("after-intent");',
     replace: `        if (attacher.claim !== null && attacher.claim.ips.length === 0)
-          await parts.claimAccess.publish(attacher.claim, addresses.map(formatInterfaceAddress), want, deadlineMs);`,
-    also: [
-      {
-        file: ATTACH,
-        find: "import type { InterfaceAddress } from",
-        replace: "import { formatInterfaceAddress, type InterfaceAddress } from",
-      },
-    ],
+          await parts.claimAccess.publish(attacher.claim, { addresses, isNew: true, instead: [] }, want, deadlineMs);`,
     why: "a claim lists an address that somebody else may have",
   },
   "answered-before-published": {
-    file: PUBLISH,
-    find: `  const written = await claimAccess.publish(claim, ips, want, deadlineMs);
-  if (written === "changed") return "changed";
-  wrote(written.resourceVersion);`,
-    replace: "  claimAccess.publish(claim, ips, want, deadlineMs).then(() => wrote, () => {});",
+    file: ATTACH,
+    find: "  const published = claim && (await claimAccess.publish(claim, { ...outcome, instead }, want, deadlineMs));",
+    replace: `  claim && claimAccess.publish(claim, { ...outcome, instead }, want, deadlineMs).catch(() => {});
+  const published = claim && "listed";`,
     why: "a container has an address that its claim may never list",
   },
-  "network-of-a-claim-ignored": {
+  "moved-on-the-wish-alone": {
     file: "claims/reasons/relations.ts",
-    find: "  if (!listsHere) {",
-    replace: '  if (listsHere && claim.uid === "") {',
-    why: "what a VM uses is released while it migrates to another network",
-    elsewhere: "test/claims/relations.test.ts: no seed shows it since a pod that reports nothing keeps its address",
+    find: "    const isThere = had.some((one) => one.network === network);",
+    replace: "    const isThere = had.length > 0;",
+    why: "what a VM has is released because it is to be on another network, where it has nothing",
   },
   "claim-follows-every-launcher": {
-    file: "claims/claim-networks.ts",
+    file: CLAIM_ACCESS,
     find: "  if (!wanted) return false;",
-    replace: "  if (vmi !== undefined) return true;",
+    replace: "  if (vmi !== null) return true;",
     why: "the late ADD of a launcher that was given up takes the claim from its VM",
     elsewhere: "test/cluster/network-change.test.ts: no seed has shown it yet",
   },
-  "network-without-its-addresses": {
-    file: "claims/claim-networks.ts",
-    find: "    const annotation = ips.length === 0 ? null : openChange({ network, ips }, to);",
-    replace: "    const annotation = null;",
+  "list-is-not-projected": {
+    file: "controller/claims/projections.ts",
+    find: "    const ips = left === null ? target.ips : [];",
+    replace: "    const ips = left === null ? claim.ips : [];",
     why: "a claim lists addresses of its former network as those of the new one",
   },
   "claim-stays-astray": {
-    file: "controller/launchers/network-returns.ts",
-    find: "    if (due.length === 0) return;",
-    replace: "    if (due.length >= 0) return;",
-    why: "an edit that is taken back leaves the claim on a network where its VM is not",
+    file: "controller/claims/projections.ts",
+    find: "    if (target.network === claim.network) return;",
+    replace: '    if (target.network !== "") return;',
+    why: "a claim stays on a network where its VM is not",
   },
   "unknown-outcome-is-a-refusal": {
     file: RESERVE,
-    find: "        if (await this.#take(this.#present)) return this.#present;",
+    find: "        const taken = await this.#take(this.#present);",
     replace: `        const isUnknown = (error: unknown) => {
           if (error instanceof RefusalError || conflicts > 64) throw error;
-          return false;
+          return null;
         };
-        if (await this.#take(this.#present).catch(isUnknown)) return this.#present;`,
+        const taken = await this.#take(this.#present).catch(isUnknown);`,
     why: "a create without an answer counts as one that was refused: what it created is nobody's",
   },
   "conflict-counts-as-created": {
@@ -106,7 +98,7 @@ export const ADD_PATH: Mutants = {
     why: "an ADD that comes after its own DEL attaches a container that is gone",
   },
   "import-not-awaited": {
-    file: "cni/add-in-cluster.ts",
+    file: "cni/add.ts",
     find: "      await cluster.imports.ensure(base.network, request, deadlineMs);",
     replace: "      cluster.imports.ensure(base.network, request, deadlineMs).catch(() => {});",
     why: "addresses from before are given while they are being recorded",
@@ -130,9 +122,9 @@ export const ADD_PATH: Mutants = {
     why: "an exact repeat of an ADD is answered otherwise",
   },
   "retained-not-looked-for": {
-    file: "store/cluster/parts/find-retained.ts",
-    find: '    .filter(({ status }) => status?.state === "Retained")',
-    replace: '    .filter(({ status }) => status?.state === "Cooling")',
+    file: FIND,
+    find: 'isFirstHere && status?.state === "Retained")',
+    replace: 'isFirstHere && status?.state === "Cooling")',
     why: "a claim that is made again in time does not get what is retained for its name",
   },
   "request-of-a-vm-ignored": {
@@ -142,15 +134,15 @@ export const ADD_PATH: Mutants = {
     why: "a VM that asks for an address gets any",
   },
   "claim-does-not-move": {
-    file: "ipam/move-claim.ts",
-    find: '  return "moves";',
-    replace: '  return users.length > 99 ? "moves" : "stays";',
+    file: DECIDE,
+    find: '    } else own = held.map((one) => ({ ...one, state: "cooling" }));',
+    replace: "    } else requested = [];",
     why: "a VM that was stopped keeps what it had, whatever it asks for",
   },
   "claim-moves-under-its-vm": {
-    file: "ipam/move-claim.ts",
-    find: '    if (mayRun) return "stays";',
-    replace: '    if (mayRun && users.length > 99) return "stays";',
+    file: DECIDE,
+    find: "    if (runs) {",
+    replace: "    if (runs && users.length > 99) {",
     why: "the address of a VM that runs is taken away while it migrates",
   },
 };

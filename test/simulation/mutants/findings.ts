@@ -148,8 +148,8 @@ export const FINDINGS: Mutants = {
   },
   "owner-pod-stays-on-failed-target": {
     file: "controller/owner-pods.ts",
-    find: "    if (astray.size === 0) return;\n    const users",
-    replace: "    if (astray.size >= 0) return;\n    const users",
+    find: '    if (named?.kind === "unknown" || (named?.kind === "present" && !named.it.terminal)) return null;',
+    replace: "    if (ownerPod !== null) return null;",
     why: "after a migration that failed the claim names the pod that is gone",
   },
   "orphans-keep-their-counts": {

@@ -23,7 +23,7 @@ export const RELEASE_PATH: Mutants = {
     why: "what was decided about an earlier version is written over whatever is there now",
   },
   "del-ends-what-is-newer": {
-    file: "store/cluster/detach.ts",
+    file: "store/cluster/cluster-store.ts",
     find: "    isBefore({ bootId: row.boot_id, us: row.boot_us }, want.stamp, context.bootId);",
     replace: "    row.boot_us >= 0;",
     why: "a late DEL of an old sandbox ends the new one that has its container ID",
@@ -67,10 +67,10 @@ export const RELEASE_PATH: Mutants = {
   },
   "unpublished-is-swept": {
     file: RELATIONS,
-    find: '  if (claim.listedCount === 0 && !claim.hasLeft) return { kind: "keep", why: "claim-unpublished" };',
-    replace: "",
-    why: "an address that a slow daemon is about to publish is given back",
-    elsewhere: "test/controller/unit/sweeper.test.ts: no seed has shown it yet",
+    find: "  if (claim.isDeleting) return pruneOr(has, allocation, facts, rules);",
+    replace: `  if (!claim.ips.includes(spec.address))
+    return { kind: "release", why: "another-counts", afterSeconds: end.afterSeconds };`,
+    why: "what a claim has is given back because somebody has taken it out of the list",
   },
   "stale-list-believed": {
     file: "controller/sweep/carry-out.ts",

@@ -54,3 +54,28 @@ function groupsOf(text: string): number[] | null {
   }
   return groups;
 }
+
+/** Whether both lie in one subnet, as the mask of one of them has it. */
+export function inOneSubnet(a: string, b: string): boolean {
+  const [one, other] = [readAddress(a), readAddress(b)];
+  if (one === null || other === null) return false;
+  return [one.prefixLength, other.prefixLength].some((length) => length !== null && sharePrefix(one, other, length));
+}
+
+/** Whether a text `CIDR` contains an address. */
+export function contains(cidr: string, address: string): boolean {
+  const [base, one] = [readAddress(cidr.trim()), readAddress(address)];
+  if (base === null || base.prefixLength === null || one === null) return false;
+  return sharePrefix(base, one, base.prefixLength);
+}
+
+function sharePrefix(a: ReadAddress, b: ReadAddress, length: number): boolean {
+  const [[familyA, valueA], [familyB, valueB]] = [partsOf(a), partsOf(b)];
+  const bits = BigInt((familyA === "6" ? 128 : 32) - length);
+  return familyA === familyB && valueA >> bits === valueB >> bits;
+}
+
+function partsOf({ key }: ReadAddress): [family: string, value: bigint] {
+  const [family = "", value = ""] = key.split(" ");
+  return [family, BigInt(value)];
+}

@@ -289,7 +289,7 @@ test("the claim of a VM that runs where it is to be is there too", async () => {
   world.oracle.up(world.interface(pod), [A]);
   world.step();
   const wanted = (network: string) => {
-    const config = JSON.stringify({ name: network, allowPersistentIPs: true });
+    const config = JSON.stringify({ name: network, allowPersistentIPs: true, ipam: { type: "holdfast-ipam" } });
     world.etcd.put(NADS, "shop/nad", { metadata: { namespace: "shop", name: "nad" }, spec: { config } });
     const vmi = world.etcd.get(VMIS, "shop/db");
     world.etcd.put(VMIS, "shop/db", {
@@ -298,20 +298,16 @@ test("the claim of a VM that runs where it is to be is there too", async () => {
     });
   };
   const claim = world.etcd.get("k8s.cni.cncf.io/ipamclaims", "shop/db.nic");
-  const moved = { "ipam.holdfast.dev/followed": `blue ${A} -> red 10.9.0.7/24` };
   world.etcd.put("k8s.cni.cncf.io/ipamclaims", "shop/db.nic", {
     ...claim,
-    metadata: { ...claim.metadata, annotations: moved },
     spec: { network: "red" },
+    status: { ips: ["10.9.0.7/24", A] },
   });
-  world.etcd.put("ipam.holdfast.dev/ipallocations", "red-1", {
-    metadata: { name: "red-1" },
-    spec: {
-      ...{ network: "red", address: "10.9.0.7/24" },
-      owner: { kind: "IPAMClaim", namespace: "shop", name: "db.nic", uid: claim.metadata.uid, interface: "" },
-    },
-    status: { state: "Bound", since: "2026-01-01T00:00:00Z", attachments: {} },
-  });
+  world.hold("10.9.0.7/24", { kind: "IPAMClaim", name: "db.nic" }, { network: "red" });
+  for (const name of ["blue", "red"]) {
+    const config = JSON.stringify({ name });
+    world.etcd.put(NADS, `lab/${name}`, { metadata: { namespace: "lab", name }, spec: { config } });
+  }
   wanted("red");
   expect(await kindOf(() => world.rest()), "it migrates").toBe("nothing");
   wanted("blue");

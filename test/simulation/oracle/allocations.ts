@@ -70,6 +70,13 @@ export class Allocations {
     return this.#byName.values();
   }
 
+  /** What a claim has, by its UID. */
+  ofClaim(uid: string): Held[] {
+    return [...this.#byName.values()].filter(
+      ({ isBound, owner }) => isBound && owner.kind === "IPAMClaim" && owner.uid === uid,
+    );
+  }
+
   /** What was there before the last write of the place. */
   before: Held | null = null;
 

@@ -1,4 +1,5 @@
-import { checkNeeds, checkNetworks, checkOwnerPods } from "./claims-at-rest.ts";
+import { checkNeeds, checkOwnerPods, checkProjections } from "./claims/at-rest.ts";
+import type { Wants } from "./claims/wants.ts";
 import type { Interfaces } from "./interfaces.ts";
 import { checkMachines, type Refusals } from "./liveness.ts";
 import type { NetworkCounts } from "./network-counts.ts";
@@ -25,6 +26,7 @@ export interface RestParts {
   readonly possession: Possession;
   readonly counts: NetworkCounts;
   readonly refusals: Refusals;
+  readonly wants: Wants;
   /** When a controller renewed its lease last, ms. */
   renewedMs(): number;
 }
@@ -44,7 +46,15 @@ export async function checkAtRest(parts: RestParts): Promise<void> {
   }
 }
 
-async function checkOnce({ outside, knowledge, possession, counts, refusals, renewedMs }: RestParts): Promise<void> {
+async function checkOnce({
+  outside,
+  knowledge,
+  possession,
+  counts,
+  refusals,
+  wants,
+  renewedMs,
+}: RestParts): Promise<void> {
   const { etcd, machines, controllers, nowMs, restMsMax } = outside;
   refusals.check(knowledge, (network) => isFull(network, outside), nowMs());
   await checkMachines(machines(), (node, message) => isForfeited(node, message, knowledge.interfaces));
@@ -52,13 +62,13 @@ async function checkOnce({ outside, knowledge, possession, counts, refusals, ren
     throw violation("not-ready", `no controller has held the lease since ${(renewedMs() / 1_000).toFixed(3)} s`);
   const upNodes = new Set(machines().flatMap(({ name, isUp }) => (isUp ? [name] : [])));
   possession.checkLists();
-  checkNetworks(knowledge, etcd);
+  checkProjections(knowledge, etcd, wants);
   checkOwnerPods(knowledge, etcd);
   checkNeeds(knowledge, etcd);
   // One that follows no pods excuses nothing.
   const known = controllers().map((one) => one.knowsSinceMs("pods"));
   const knownSinceMs = Math.max(0, ...known.filter(Number.isFinite));
-  checkReasons({ ...knowledge, etcd, upNodes, nowMs: nowMs(), restMsMax, knownSinceMs });
+  checkReasons({ ...knowledge, etcd, wants, upNodes, nowMs: nowMs(), restMsMax, knownSinceMs });
   counts.check(etcd, knowledge.allocations);
   for (const place of possession.open) {
     const who = possession.whoLacks(place);

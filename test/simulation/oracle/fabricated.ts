@@ -133,12 +133,12 @@ export class Fabricated {
     this.etcd.delete(CLAIMS, `shop/${name}`);
   }
 
-  hold(address: string, owner: OwnerParts, { state = "Bound", on = "", until = 0 } = {}): void {
+  hold(address: string, owner: OwnerParts, { state = "Bound", on = "", until = 0, network = NETWORK } = {}): void {
     const { kind = "Pod", name, uid = uidOf(name), namespace = "shop", cluster } = owner;
     const ifname = owner.interface ?? (kind === "Pod" ? "net1" : "");
-    this.etcd.put(ALLOCATIONS, `blue-${address}`, {
-      metadata: { name: `blue-${address}` },
-      spec: { network: NETWORK, address, owner: { kind, namespace, name, uid, interface: ifname, cluster } },
+    this.etcd.put(ALLOCATIONS, `${network}-${address}`, {
+      metadata: { name: `${network}-${address}` },
+      spec: { network, address, owner: { kind, namespace, name, uid, interface: ifname, cluster } },
       status: {
         state,
         since: new Date(this.nowMs).toISOString(),

@@ -69,7 +69,15 @@ function hasReason(
     case 128:
       return place === null || held !== null;
     case 124:
-      return named.some((claim) => claim !== null && isUsed(claim.places, one, interfaces));
+      return named.some(
+        (claim) =>
+          claim !== null &&
+          isUsed(
+            allocations.ofClaim(claim.uid).map(({ place }) => place),
+            one,
+            interfaces,
+          ),
+      );
     case 130: // What somebody has written into a claim does not fit the network.
       return named.some((claim) => claim?.object.metadata.annotations?.["simulation/prefilled"] !== undefined);
     case 11:

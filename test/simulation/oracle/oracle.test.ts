@@ -190,45 +190,6 @@ test("a node that is registered again does not count as gone", () => {
   expect(kindOf(() => world.step())).toBe("freed-in-use");
 });
 
-test("an address that a claim lists must be allocated as long as the claim exists", () => {
-  const early = new Fabricated();
-  early.claim("claim", [A]);
-  expect(kindOf(() => early.step())).toBe("published-unheld");
-  const stopped = new Fabricated();
-  stopped.hold(A, { kind: "IPAMClaim", name: "claim" });
-  stopped.claim("claim", [A]);
-  stopped.step();
-  stopped.free(A);
-  expect(kindOf(() => stopped.step())).toBe("freed-in-use");
-  const deleted = new Fabricated();
-  deleted.hold(A, { kind: "IPAMClaim", name: "claim" });
-  deleted.claim("claim", [A]);
-  deleted.step();
-  deleted.noClaim("claim");
-  deleted.step();
-  deleted.free(A);
-  deleted.step();
-});
-
-test("a claim may list an address that it does not hold if its condition says why", () => {
-  const world = new Fabricated();
-  world.hold(A, { name: "db" });
-  world.claim("claim", [A], {
-    conditions: [{ type: "IPsAllocated", status: "False", reason: "IPAddressConflict" }],
-  });
-  world.step();
-});
-
-test("the oracle finds a claim whose list of addresses changes", () => {
-  const world = new Fabricated();
-  world.hold(A, { kind: "IPAMClaim", name: "claim" });
-  world.hold(B, { kind: "IPAMClaim", name: "claim" });
-  world.claim("claim", [A]);
-  world.step();
-  world.claim("claim", [B]);
-  expect(kindOf(() => world.step())).toBe("changed-claim");
-});
-
 test("an exact repeat must get the same answer, a restarted container may get another", () => {
   const world = new Fabricated();
   const web = world.served("web", A);

@@ -7,11 +7,10 @@
  *   rests, restored           what was given back rests; what a restore took away is given to nobody
  *                             else
  *   retained                  what a deleted claim had is kept for a claim of its name
- *   asked                     a VM that asked and was answered has what it asked for
- *   allocations, claims, pods what the API says, followed write by write
+ *   claims/                   what claims have, and what is said of it
+ *   allocations, pods         what the API says, followed write by write
  *   at-rest                   what is looked at when the world was left in peace
  *   liveness, reasons         at rest: everybody is ready and served; nothing is held for nobody
- *   claims-at-rest            at rest: claims name their pods; no pod holds a network for itself
  *   network-counts            at rest: what networks say of themselves
  *   reads                     what a node may ask for, whatever the cluster holds
  *   excuses                   who was allowed to take an address away
@@ -20,14 +19,17 @@
  */
 
 import type { Violation } from "../engine/violation.ts";
-import type { Interface, MachineAddress, Oracle, World } from "../world.ts";
+import type { ClaimWrite, Interface, MachineAddress, Oracle, World } from "../world.ts";
 import { Allocations, readPlace } from "./allocations.ts";
-import { Asked } from "./asked.ts";
 import { checkAtRest } from "./at-rest.ts";
-import { Claims } from "./claims.ts";
-import { hasLeft } from "./claims-at-rest.ts";
+import { Answers } from "./claims/answers.ts";
+import { Asked } from "./claims/asked.ts";
+import { Claims } from "./claims/claims.ts";
+import { checkReservation } from "./claims/reservations.ts";
+import { Wants } from "./claims/wants.ts";
+import { ClaimWrites } from "./claims/writes.ts";
 import { Excuses } from "./excuses.ts";
-import { describeInterface, Interfaces } from "./interfaces.ts";
+import { describeInterface, Interfaces, type Living } from "./interfaces.ts";
 import { Refusals } from "./liveness.ts";
 import { MachineUses } from "./machine-uses.ts";
 import { NetworkCounts } from "./network-counts.ts";
@@ -78,6 +80,9 @@ class Eye implements Oracle {
   readonly #rests: Rests;
   readonly #retained: Retained;
   readonly #asked: Asked;
+  readonly #wants: Wants;
+  readonly #answers: Answers;
+  readonly #claimWrites: ClaimWrites;
   readonly #counts = new NetworkCounts();
   readonly #restored = new Restored();
   readonly #ended = new Ended();
@@ -86,6 +91,8 @@ class Eye implements Oracle {
   #renewedMs = Number.NEGATIVE_INFINITY;
   /** What has to be looked at after this step. */
   readonly #changed = new Set<string>();
+  /** UIDs of claims that were used. */
+  readonly #answeredOnce = new Set<string>();
   #found: Violation | null = null;
   #restores: number;
 
@@ -110,9 +117,13 @@ class Eye implements Oracle {
       allocations: this.#allocations,
       interfaces: this.#interfaces,
       pods: this.#pods,
+      claims: this.#claims,
     });
     this.#retained = new Retained(this.#knowledge);
-    this.#asked = new Asked({ etcd, ...this.#knowledge });
+    this.#asked = new Asked(this.#knowledge);
+    this.#wants = new Wants(etcd, nowMs);
+    this.#answers = new Answers({ etcd, ...this.#knowledge, wants: this.#wants });
+    this.#claimWrites = new ClaimWrites(this.#allocations);
     this.#possession = new Possession(this.#knowledge);
     this.#restores = etcd.restores;
     etcd.listen((change) => this.#note(change));
@@ -136,6 +147,18 @@ class Eye implements Oracle {
     for (const place of living.places) this.#changed.add(place);
     this.#checkStranger(one, living.places);
     this.#try(() => this.#asked.check(living, this.#parts.nowMs()));
+    this.#noteFirst(living);
+    this.#answers.check(living, this.#parts.nowMs());
+  }
+
+  claimWritten(write: ClaimWrite): void {
+    this.#answers.noteWritten(write);
+    this.#try(() => this.#claimWrites.check(write));
+  }
+
+  slipped(claim: string, network: string, address: string): void {
+    const place = readPlace(network, address);
+    if (place !== null) this.#answers.slipped(claim, place);
   }
 
   down(one: Interface): void {
@@ -205,6 +228,7 @@ class Eye implements Oracle {
       this.#changed.clear();
     }
     this.#try(() => this.#retained.check());
+    this.#try(() => this.#answers.checkDoubts());
     const found = this.#found;
     this.#found = null;
     if (found !== null) throw found;
@@ -221,6 +245,7 @@ class Eye implements Oracle {
       possession: this.#possession,
       counts: this.#counts,
       refusals: this.#refusals,
+      wants: this.#wants,
       renewedMs: () => this.#renewedMs,
     });
     this.afterStep();
@@ -232,26 +257,11 @@ class Eye implements Oracle {
   }
 
   #note(change: PlainChange): void {
+    this.#wants.note(change);
     switch (change.storage) {
       case ALLOCATIONS: {
         const place = this.#allocations.note(change);
-        if (place === null) return;
-        this.#changed.add(place);
-        this.#asked.note(this.#allocations.before, this.#allocations.at(place), this.#parts.nowMs());
-        this.#retained.note(
-          this.#allocations.before,
-          this.#allocations.at(place),
-          this.#parts.nowMs(),
-          this.#parts.wallMs(),
-        );
-        this.#try(() =>
-          this.#rests.note(
-            this.#allocations.before,
-            this.#allocations.at(place),
-            this.#parts.nowMs(),
-            this.#parts.wallMs(),
-          ),
-        );
+        if (place !== null) this.#noteAllocation(place);
         return;
       }
       case NADS:
@@ -265,6 +275,7 @@ class Eye implements Oracle {
       case PODS:
         if (change.deleted) this.#pods.noteGone(change.object);
         else this.#pods.notePod(change.object);
+        this.#answers.notePod(change.object);
         return;
       case VMIS:
         this.#pods.noteVmi(change.object);
@@ -280,24 +291,31 @@ class Eye implements Oracle {
   }
 
   #noteClaim(change: PlainChange): void {
-    const { before, after } = this.#claims.note(change);
-    if (after === null) return;
-    for (const place of after.places) this.#changed.add(place);
-    const isPublished = after.ips.length > 0 && (before?.uid !== after.uid || before.ips.length === 0);
-    if (isPublished) this.#retained.noteClaim(after, this.#parts.nowMs());
-    if (before === null || before.uid !== after.uid || before.ips.length === 0) return;
-    if (before.ips.join() === after.ips.join()) return;
-    // It follows its VM; what it had there is judged by who uses it.
-    if (before.network !== after.network || this.#asked.explains(before, after)) return;
-    // Nobody uses what it listed, and nobody will: its VM is on a network where no claim follows it.
-    if (after.ips.length === 0 && hasLeft(after, this.#parts.etcd)) return;
-    if (before.places.every((place) => this.#excuses.whyOf(before.network, place) !== null)) return;
-    this.#find(
-      violation(
-        "changed-claim",
-        `claim ${after.key} listed ${before.ips.join(", ")} of network ${after.network}, and lists ${after.ips.join(", ") || "nothing"} now`,
-      ),
-    );
+    this.#claims.note(change);
+    const claim = this.#claims.get(change.key);
+    if (claim !== null) this.#answers.noteClaim(claim, this.#parts.nowMs());
+  }
+
+  #noteAllocation(place: string): void {
+    const [before, after] = [this.#allocations.before, this.#allocations.at(place)];
+    const [nowMs, wallMs] = [this.#parts.nowMs(), this.#parts.wallMs()];
+    this.#changed.add(place);
+    this.#claimWrites.note(after);
+    this.#asked.note(before, after, nowMs);
+    this.#answers.note(before, after, nowMs);
+    this.#retained.note(before, after, nowMs, wallMs);
+    this.#try(() => this.#rests.note(before, after, nowMs, wallMs));
+    this.#try(() => checkReservation(before, after, { allocations: this.#allocations, wants: this.#wants, nowMs }));
+  }
+
+  /** What is retained for a claim's name is its first user's. */
+  #noteFirst(living: Living): void {
+    const { owner } = this.#allocations.at(living.places[0] ?? "") ?? {};
+    if (owner?.kind !== "IPAMClaim") return;
+    const claim = this.#claims.get(`${owner.namespace}/${owner.name}`);
+    if (claim?.uid !== owner.uid || this.#answeredOnce.has(owner.uid)) return;
+    this.#answeredOnce.add(owner.uid);
+    this.#retained.noteAnswer(claim, living, this.#parts.nowMs());
   }
 
   /** A claim of a virtual machine serves that one only. */
@@ -326,7 +344,9 @@ class Eye implements Oracle {
     this.#restored.note(this.#parts.machines(), this.#parts.nowMs());
     this.#pods.readAgain();
     const before = new Map([...this.#allocations.all()].map((held) => [held.place, held]));
-    for (const place of [...this.#allocations.readAgain(), ...this.#claims.readAgain()]) {
+    this.#claims.readAgain();
+    for (const held of this.#allocations.all()) this.#claimWrites.note(held);
+    for (const place of this.#allocations.readAgain()) {
       const network = place.slice(0, place.lastIndexOf(" ", place.lastIndexOf(" ") - 1));
       this.#excuses.add(network, place, "etcd was restored");
       this.#restored.noteChange(before.get(place) ?? null, this.#allocations, this.#claims);

@@ -1,5 +1,5 @@
-import { type Allocations, describeOwner, type Held } from "./allocations.ts";
-import type { Claim, Claims } from "./claims.ts";
+import { type Allocations, describeOwner, type Held, readPlace } from "./allocations.ts";
+import { type Claims, LIST_MAX } from "./claims/claims.ts";
 import type { Excuses } from "./excuses.ts";
 import { describeInterface, type Interfaces, type Living } from "./interfaces.ts";
 import { describeMachine, isHeldForMachine, type MachineUse, type MachineUses } from "./machine-uses.ts";
@@ -16,13 +16,11 @@ export interface PossessionParts {
   readonly excuses: Excuses;
 }
 
-/** Every address of a published claim or a living interface is Bound to its owner, or somebody is excused. */
+/** Every address of a living interface is Bound to its owner, or somebody is excused. */
 export class Possession {
   readonly #parts: PossessionParts;
   /** Found missing while somebody was excused: to be looked at again at rest. */
   readonly #open = new Set<string>();
-  /** Lists that were sound once: what is missing of them now was taken away. */
-  readonly #soundLists = new Set<string>();
 
   constructor(parts: PossessionParts) {
     this.#parts = parts;
@@ -36,10 +34,9 @@ export class Possession {
   }
 
   check(place: string): void {
-    const { interfaces, claims, machines } = this.#parts;
+    const { interfaces, machines } = this.#parts;
     for (const user of interfaces.at(place)) this.#checkUser(user, place);
     for (const machine of machines.at(place)) this.#checkMachine(machine);
-    for (const claim of claims.listing(place)) this.#checkClaim(claim, place);
   }
 
   /** Places that were missing something, to be judged without excuse. */
@@ -53,7 +50,7 @@ export class Possession {
 
   /** Who still lacks the address, in words; null: nobody does. */
   whoLacks(place: string): string | null {
-    const { interfaces, claims, machines, allocations } = this.#parts;
+    const { interfaces, machines, allocations } = this.#parts;
     const held = allocations.at(place);
     for (const machine of machines.at(place)) {
       if (!isHeldForMachine(machine, held)) return sayMachine(machine, held);
@@ -61,10 +58,6 @@ export class Possession {
     for (const user of interfaces.at(place)) {
       if (!isHeldFor(user, held, this.#parts) && !this.#mayLose(user))
         return `${addressAt(user, place)} of network ${user.one.network}, in use by ${describeInterface(user.one)}, ${sayHeld(held)}`;
-    }
-    for (const claim of claims.listing(place)) {
-      if (!isListedBy(claim, held) && !tellsOfIt(claim) && !isPrefilled(claim))
-        return `${claim.ips.join(", ")} of network ${claim.network}, listed by claim ${claim.key}, ${sayHeld(held)}`;
     }
     return null;
   }
@@ -99,9 +92,8 @@ export class Possession {
     user.isPublished =
       claim === null ||
       claim.uid !== owner.uid ||
-      claim.places.includes(place) ||
-      // A launcher that was given up may be answered late.
-      claims.hasLeft(claim, place);
+      // Anybody may write the list since.
+      claims.hasListed(claim, addressAt(user, place));
     if (user.isPublished || excuses.whyOf(user.one.network, place) !== null) return;
     throw violation(
       "answered-unpublished",
@@ -117,9 +109,9 @@ export class Possession {
       // What an ended pod had may be gone: its VM was on another network since, and came back.
       if (owner?.kind !== "IPAMClaim" || forfeited.size > 0 || this.#mayLose(living)) continue;
       const claim = claims.get(`${owner.namespace}/${owner.name}`);
-      if (claim === null || claim.uid !== owner.uid || places.every((place) => claim.places.includes(place))) continue;
-      // Its VM goes to another network: see checkNetworks.
-      if (claim.network !== one.network) continue;
+      if (claim === null || claim.uid !== owner.uid || claim.ips.length >= LIST_MAX) continue;
+      const listed = claim.ips.map((ip) => readPlace(one.network, ip));
+      if (places.every((place) => listed.includes(place))) continue;
       throw violation(
         "answered-unpublished",
         `${describeInterface(one)} has ${ips.join(", ")} of network ${one.network}, and claim ${claim.key} lists ${claim.ips.join(", ") || "nothing"}`,
@@ -145,26 +137,6 @@ export class Possession {
     if (pods.hasEnded(pod.uid) || pods.wasNodeGone(node) || pods.isGivenUp(one)) return true;
     return pods.isUnreachable(node) && pods.find(pod) === null;
   }
-
-  #checkClaim(claim: Claim, place: string): void {
-    const { allocations, excuses } = this.#parts;
-    const held = allocations.at(place);
-    const list = `${claim.uid} ${place}`;
-    if (isListedBy(claim, held)) {
-      this.#soundLists.add(list);
-      return;
-    }
-    if (excuses.whyOf(claim.network, place) !== null || tellsOfIt(claim)) {
-      this.#open.add(place);
-      return;
-    }
-    const wasSound = this.#soundLists.has(list);
-    if (!wasSound && isPrefilled(claim)) return;
-    throw violation(
-      wasSound ? "freed-in-use" : "published-unheld",
-      `${claim.ips.join(", ")} of network ${claim.network}, listed by claim ${claim.key}, ${sayHeld(held)}`,
-    );
-  }
 }
 
 /** Bound to the interface's pod, or to a claim of its namespace: to one alone, or its VM's that was made again. */
@@ -187,21 +159,6 @@ function isHeldFor(
   if (owner.uid === one.pod.uid) return true;
   const pod = pods.find(one.pod);
   return pod !== null && (staticUidOf(pod) === owner.uid || pod.metadata.uid === owner.uid);
-}
-
-function isListedBy(claim: Claim, held: Held | null): boolean {
-  return held?.isBound === true && held.owner.kind === "IPAMClaim" && held.owner.uid === claim.uid;
-}
-
-/** Somebody wrote its list who may have wished for what others have. */
-function isPrefilled({ object }: Claim): boolean {
-  return object.metadata.annotations?.["simulation/prefilled"] !== undefined;
-}
-
-/** Its condition says that the addresses are not its own. */
-function tellsOfIt({ object }: Claim): boolean {
-  const conditions: { status?: string }[] = object.status?.conditions ?? [];
-  return conditions.some(({ status }) => status === "False");
 }
 
 function sayMachine(machine: MachineUse, held: Held | null): string {

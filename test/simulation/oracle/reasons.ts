@@ -1,4 +1,6 @@
 import { attachmentsOf, describeOwner, type Held } from "./allocations.ts";
+import { isNeeded } from "./claims/at-rest.ts";
+import type { Wants } from "./claims/wants.ts";
 import { claimsNamedBy } from "./pods.ts";
 import type { PossessionParts } from "./possession.ts";
 import { NETWORKS, type PlainStore, PODS } from "./view.ts";
@@ -6,6 +8,7 @@ import { violation } from "./violation.ts";
 
 export interface ReasonParts extends PossessionParts {
   readonly etcd: PlainStore;
+  readonly wants: Wants;
   /** Names of nodes whose machine is up, and with it all that could tell that a container is gone. */
   readonly upNodes: ReadonlySet<string>;
   readonly nowMs: number;
@@ -78,10 +81,12 @@ function isLeftBy(held: Held, { interfaces }: ReasonParts): boolean {
 const mayRun = (node: string, { etcd, upNodes }: ReasonParts): boolean =>
   etcd.get("/nodes", node) !== null && !upNodes.has(node);
 
-/** The claim is there, and lists it or nothing; or a living pod names it. */
-function hasClaim({ owner, place }: Held, { claims, etcd, pods }: ReasonParts): boolean {
+/** The claim is there, and needs it; or a living pod names it. */
+function hasClaim(held: Held, parts: ReasonParts): boolean {
+  const { claims, etcd, pods, wants } = parts;
+  const { owner } = held;
   const claim = claims.get(`${owner.namespace}/${owner.name}`);
-  if (claim?.uid === owner.uid) return claim.ips.length === 0 || claim.places.includes(place);
+  if (claim?.uid === owner.uid) return isNeeded(held, claim, parts, etcd, wants);
   return etcd
     .range(PODS, `${owner.namespace}/`)
     .some(({ object }) => !pods.isOver(object.metadata.uid) && claimsNamedBy(object).includes(owner.name));

@@ -89,6 +89,7 @@ test.each<[string, string, (world: Fabricated) => void]>([
     "held-without-reason",
     "its claim lists another one",
     (world) => {
+      world.network({});
       world.hold("10.1.0.9/25", PARENT);
       world.hold(A, PARENT);
       world.claim("claim", ["10.1.0.9/25"]);

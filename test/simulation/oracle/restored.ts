@@ -1,5 +1,5 @@
 import type { Allocations, Held } from "./allocations.ts";
-import type { Claims } from "./claims.ts";
+import type { Claims } from "./claims/claims.ts";
 import type { Living } from "./interfaces.ts";
 import type { CheckedMachine } from "./oracle-parts.ts";
 
@@ -22,7 +22,7 @@ export class Restored {
   noteChange(before: Held | null, after: Allocations, claims: Claims): void {
     if (!before?.isBound) return;
     const now = after.at(before.place);
-    const others = [...claims.listing(before.place)].filter(({ uid }) => uid !== before.owner.uid);
+    const others = claims.listing(before.place).filter(({ uid }) => uid !== before.owner.uid);
     if ((now === null || now.isCooling) && others.length === 0) this.#places.add(before.place);
   }
 

@@ -1,4 +1,5 @@
 import { type Allocations, attachmentsOf, describeOwner, type Held } from "./allocations.ts";
+import type { Claims } from "./claims/claims.ts";
 import type { InterfaceKey, Interfaces } from "./interfaces.ts";
 import type { Pods } from "./pods.ts";
 import { NADS, type PlainObject, type PlainStore } from "./view.ts";
@@ -29,6 +30,7 @@ interface RestsParts {
   readonly allocations: Allocations;
   readonly interfaces: Interfaces;
   readonly pods: Pods;
+  readonly claims: Claims;
 }
 
 /** Addresses that were given back: they rest before another owner has them, where there are others. */
@@ -37,11 +39,13 @@ export class Rests {
   readonly #allocations: Allocations;
   readonly #interfaces: Interfaces;
   readonly #pods: Pods;
+  readonly #claims: Claims;
   readonly #released = new Map<string, Released>();
   readonly #cooldownMs = new Map<string, number>();
   readonly #heldCount = new Map<string, number>();
 
-  constructor({ etcd, allocations, interfaces, pods }: RestsParts) {
+  constructor({ etcd, allocations, interfaces, pods, claims }: RestsParts) {
+    this.#claims = claims;
     this.#etcd = etcd;
     this.#allocations = allocations;
     this.#interfaces = interfaces;
@@ -95,6 +99,8 @@ export class Rests {
   #checkSoon({ held, atMs, sinceMs, mayReturn }: Released, after: Held, nowMs: number): void {
     const { network, owner } = after;
     if (mayReturn && held.owner.namespace === owner.namespace && this.#asksFor(after)) return;
+    // A wish is free while it cools down.
+    if (this.#claims.listing(after.place).some(({ uid }) => uid === owner.uid)) return;
     // A machine's address passes on to the next object of its name; import and adoption take what is in use.
     if (owner.kind !== "Pod" && owner.kind !== "IPAMClaim") return;
     if (Object.keys(after.object.status?.attachments ?? {}).length === 0) return;

@@ -50,6 +50,7 @@ test.each<[string, string, (world: Fabricated) => void]>([
     (world) => {
       world.hold(B, { ...CLAIM });
       world.claim("vm", [B]);
+      world.oracle.up(world.interface(world.pod("web", { claim: "vm" })), [B]);
     },
   ],
   [
@@ -58,6 +59,7 @@ test.each<[string, string, (world: Fabricated) => void]>([
     (world) => {
       world.hold(A, CLAIM);
       world.claim("vm", [A]);
+      world.oracle.up(world.interface(world.pod("web", { claim: "vm" })), [A]);
     },
   ],
 ])("%s: %s", (kind, _what, act) => {

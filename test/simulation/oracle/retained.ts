@@ -1,14 +1,14 @@
 import type { Violation } from "../engine/violation.ts";
 import { type Allocations, describeOwner, type Held } from "./allocations.ts";
-import type { Claim } from "./claims.ts";
+import type { Claim } from "./claims/claims.ts";
 import type { Excuses } from "./excuses.ts";
-import type { Interfaces } from "./interfaces.ts";
+import type { Interfaces, Living } from "./interfaces.ts";
 import type { PlainObject } from "./view.ts";
 import { type OracleKind, violation } from "./violation.ts";
 
 /** Clocks are compared by whole seconds, and go at different rates. */
 const SLACK_MS = 3_000;
-/** A claim's ADD may have looked so long before its list is published, ms. */
+/** A claim's ADD may have looked so long before it is answered, ms. */
 const LOOKED_MS_MAX = 15_000;
 
 interface Kept {
@@ -81,9 +81,8 @@ export class Retained {
       this.#doubt(kept, "retained-lost", `${what} was given back ${kept.untilMs - wallMs} ms too soon`);
   }
 
-  /** A claim has published its addresses. */
-  noteClaim(claim: Claim, nowMs: number): void {
-    const { network, key, object, places, ips } = claim;
+  /** The first user of a claim was answered. */
+  noteAnswer({ key, object }: Claim, { one: { network }, places, ips }: Living, nowMs: number): void {
     if (
       (object.spec?.ipRequests ?? []).length > 0 ||
       object.metadata.annotations?.["simulation/prefilled"] !== undefined

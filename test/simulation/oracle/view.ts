@@ -29,3 +29,4 @@ export const NADS = "k8s.cni.cncf.io/network-attachment-definitions";
 export const NODES = "/nodes";
 export const LEASES = "coordination.k8s.io/leases";
 export const VMIS = "kubevirt.io/virtualmachineinstances";
+export const VMS = "kubevirt.io/virtualmachines";

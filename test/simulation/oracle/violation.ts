@@ -6,18 +6,24 @@ export type OracleKind =
   | "given-twice"
   /** An address was answered that was not recorded for its owner. */
   | "answered-unheld"
-  /** An address of a living interface or a published claim was released, deleted, or passed to another owner. */
+  /** An address of a living interface was released, deleted, or passed to another owner. */
   | "freed-in-use"
-  /** A claim lists an address that was not reserved for it before. */
+  /** The product lists an address of a claim that was never reserved for it. */
   | "published-unheld"
-  /** A container with a claim was answered other addresses than the claim lists. */
+  /** A container was answered what its claim has never listed; or its claim does not list it at rest. */
   | "answered-unpublished"
-  /** A claim's list has changed. */
+  /** A claim's user was answered another address than the claim's former user, or that was taken from the claim. */
   | "changed-claim"
+  /** A node has taken an entry away from a claim's list, or moved the claim. */
+  | "rewritten-list"
+  /** What is reserved for a claim's list is no address that an ADD could give, or beside another of its subnet. */
+  | "reserved-amiss"
   /** A VM asks for an address, and was answered another one though nothing else used its claim. */
   | "not-as-asked"
-  /** A claim is on another network than its VM, which runs where it is to be. */
+  /** At rest, a claim is on another network than where its VM is to be and it has addresses. */
   | "claim-astray"
+  /** At rest, a claim lists other addresses than it has. */
+  | "claim-says-otherwise"
   /** An exact repeat of an ADD was answered otherwise. */
   | "changed-answer"
   /** A claim of one virtual machine served a pod of another. */

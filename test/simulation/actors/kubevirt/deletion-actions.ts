@@ -97,7 +97,7 @@ async function untilGone(world: World, isGone: () => boolean): Promise<void> {
 async function giveUp(world: World, chance: Chance): Promise<void> {
   const nowMs = world.clock.wallMs();
   const stuck = objectsOf(world, VMIS).filter(({ status, metadata }) => {
-    const isWaiting = status.phase === "Pending" || status.phase === "Scheduling";
+    const isWaiting = ["Pending", "Scheduling"].includes(status.phase ?? "Pending");
     return isWaiting && nowMs - parseTime(metadata.creationTimestamp) > STUCK_MS;
   });
   const vmi = chance.of(stuck);

@@ -3,6 +3,7 @@
  *
  *   kubevirt             both controllers, and everything that anybody does to VMs
  *   virt-controller      a VM gets an instance; instances: an instance gets launcher pods; migrations: a second one
+ *   scheduler            gives launcher pods their nodes
  *   ipam-controller      claims of instances, and when they are let go
  *   vm-actions, migration-actions, network-changes, asked-addresses, deletion-actions, claim-actions   people
  *   machines             VMs as their objects say them
@@ -17,6 +18,7 @@ import { deletionKinds, mendClaims } from "./deletion-actions.ts";
 import { startIpamController } from "./ipam-controller.ts";
 import { migrationKinds } from "./migration-actions.ts";
 import { networkChangeKinds } from "./network-changes.ts";
+import { startScheduler } from "./scheduler.ts";
 import { startVirtController } from "./virt-controller.ts";
 import { vmKinds } from "./vm-actions.ts";
 
@@ -29,6 +31,7 @@ const IPAM_CONTROLLERS = new WeakMap<World, Reconciler>();
 /** Begins KubeVirt's controllers. */
 export function startKubeVirt(world: World): void {
   startVirtController(world);
+  startScheduler(world);
   const ipam = startIpamController(world);
   IPAM_CONTROLLERS.set(world, ipam);
   world.onPeace({

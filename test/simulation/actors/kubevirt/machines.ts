@@ -9,10 +9,6 @@ import { NODES, objectsOf, PODS } from "../objects.ts";
 
 /** Keeps a VM until its instance has been stopped. */
 export const VM_FINALIZER = "kubevirt.io/virtualMachineControllerFinalize";
-/** Keeps a VMI until its launcher pods have ended. */
-export const VMI_FINALIZER = "foregroundDeleteVirtualMachine";
-/** The migration that a launcher pod is the target of. */
-export const MIGRATION_LABEL = "kubevirt.io/migrationJobUID";
 /** How the main process of a pod has ended by itself, which its kubelet finds out: exit code, or `evicted`. */
 export const EXIT_ANNOTATION = "simulation/exit";
 

@@ -1,9 +1,10 @@
 import { sleep } from "../../../../platform/time.ts";
 import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
+import { MIGRATION_LABEL } from "../../../harness/world/kubevirt-objects.ts";
 import type { Chance } from "../../engine/chance.ts";
 import type { ActionKinds, World } from "../../world.ts";
 import { keyOf, objectAt, objectsOf, PODS, patch, remove, VMIS, VMS } from "../objects.ts";
-import { launchersOf, MIGRATION_LABEL, type Migration } from "./machines.ts";
+import { launchersOf, type Migration } from "./machines.ts";
 import { launcherOf, newMigration, someInstance } from "./vm-actions.ts";
 
 /** What else happens to a VM in the middle of its migration begins so long after it, ms. */

@@ -1,7 +1,8 @@
 import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
+import { MIGRATION_LABEL, NODE_LABEL } from "../../../harness/world/kubevirt-objects.ts";
 import type { World } from "../../world.ts";
 import { hasEnded, isBeingDeleted, keyOf, PODS, patch, remove, VMIS } from "../objects.ts";
-import { chanceOf, EXIT_ANNOTATION, MIGRATION_LABEL, type Migration } from "./machines.ts";
+import { chanceOf, EXIT_ANNOTATION, type Migration } from "./machines.ts";
 
 const WHO = "virt-controller";
 /** Copying the guest's memory, ms. */
@@ -13,8 +14,8 @@ const FAILS_PROBABILITY = 0.25;
 interface Means {
   /** Has an instance looked at so much later. */
   readonly again: (key: string, afterMs: number) => void;
-  /** A target pod, on a node that is none of these. */
-  readonly launch: (vmi: KubeObject, migration: Migration, but: readonly string[]) => Promise<KubeObject | null>;
+  /** A target pod. */
+  readonly launch: (vmi: KubeObject, migration: Migration) => Promise<KubeObject | null>;
 }
 
 /** Live migrations: a second launcher pod, some time in which both are there, and the end of one of them. */
@@ -34,8 +35,7 @@ export class Migrations {
     const nowMs = this.#world.clock.monotonicMs();
     const target = pods.find(({ metadata }) => metadata.labels?.[MIGRATION_LABEL] === migration.uid);
     if (target === undefined) {
-      const created =
-        migration.source === undefined ? await this.#means.launch(vmi, migration, [vmi.status.nodeName]) : null;
+      const created = migration.source === undefined ? await this.#means.launch(vmi, migration) : null;
       if (created === null) await this.#failed(vmi, migration, "it has no target");
       else await this.#set(vmi, { ...migration, source: vmi.status.launcher });
       return;
@@ -43,7 +43,8 @@ export class Migrations {
     if (hasEnded(target) || isBeingDeleted(target)) await this.#failed(vmi, migration, "its target ended");
     else if (nowMs - migration.sinceMs > PATIENCE_MS) {
       await this.#failed(vmi, migration, "it took too long");
-      await remove(this.#world, PODS, target);
+      // One that never ran; else its launcher ends.
+      if (target.status?.phase !== "Running") await remove(this.#world, PODS, target);
     } else if (migration.state === "scheduling") await this.#scheduled(vmi, migration, target);
     else if (nowMs < (migration.untilMs as number))
       this.#means.again(keyOf(vmi), (migration.untilMs as number) - nowMs);
@@ -68,13 +69,15 @@ export class Migrations {
     const { faults, counts, story } = this.#world;
     if (faults.decide(`migration ${migration.uid} fails`, FAILS_PROBABILITY)) {
       await this.#failed(vmi, migration, "the connection broke");
-      await this.#endTarget(migration, target);
+      await patch(this.#world, PODS, target, { metadata: { annotations: { [EXIT_ANNOTATION]: "1" } } });
       return;
     }
     const { uid } = target.metadata;
     const { nodeName } = target.spec;
     const migrationState = { ...migration, state: "succeeded" };
-    const done = await patch(this.#world, VMIS, vmi, { status: { nodeName, launcher: uid, migrationState } });
+    const metadata = { labels: { [NODE_LABEL]: nodeName } };
+    const status = { nodeName, launcher: uid, migrationState };
+    const done = await patch(this.#world, VMIS, vmi, { metadata, status });
     if (done === null) return;
     counts.add("vm.migrated");
     story.tell(WHO, `VM ${keyOf(vmi)} has migrated to ${nodeName}, into ${target.metadata.name}`);
@@ -84,13 +87,6 @@ export class Migrations {
     if (!(await this.#set(vmi, { ...migration, state: "failed" }))) return;
     this.#world.counts.add("vm.migration-failed");
     this.#world.story.tell(WHO, `the migration of ${keyOf(vmi)} failed: ${why}`);
-  }
-
-  /** Its process exits, its pod is deleted, or deleted by force. */
-  async #endTarget({ uid }: Migration, target: KubeObject): Promise<void> {
-    const way = chanceOf(this.#world, `target ${uid}`).below(3);
-    if (way === 0) await patch(this.#world, PODS, target, { metadata: { annotations: { [EXIT_ANNOTATION]: "1" } } });
-    else await remove(this.#world, PODS, target, way === 1 ? {} : { graceSeconds: 0 });
   }
 
   async #set(vmi: KubeObject, migrationState: Migration): Promise<boolean> {

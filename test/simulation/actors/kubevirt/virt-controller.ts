@@ -1,12 +1,33 @@
+import { parseTime } from "../../../../platform/time.ts";
 import type { KubeObject } from "../../../harness/kube-fake/objects.ts";
-import { KUBEVIRT, LAUNCHER_LABEL, ownerOf } from "../../../harness/world/kubevirt-objects.ts";
+import {
+  KUBEVIRT,
+  LAUNCHER_LABEL,
+  ownerOf,
+  VM_LABEL,
+  VMI_FINALIZERS,
+} from "../../../harness/world/kubevirt-objects.ts";
 import type { World } from "../../world.ts";
-import { create, isBeingDeleted, keyOf, objectAt, objectsOf, PODS, patch, remove, VMIS, VMS } from "../objects.ts";
+import {
+  CLAIMS,
+  create,
+  isBeingDeleted,
+  keyOf,
+  objectAt,
+  objectsOf,
+  PODS,
+  patch,
+  remove,
+  VMIS,
+  VMS,
+} from "../objects.ts";
 import { Reconciler } from "../reconciler.ts";
 import { VirtInstances } from "./instances.ts";
-import { VM_FINALIZER, VMI_FINALIZER } from "./machines.ts";
+import { VM_FINALIZER } from "./machines.ts";
 
 const WHO = "virt-controller";
+/** Times of creation have no finer ones. */
+const SECOND_MS = 1_000;
 
 /** KubeVirt's controller: VMs become instances, instances become launcher pods, and what is to end ends. */
 export function startVirtController(world: World): Reconciler {
@@ -20,7 +41,7 @@ export function startVirtController(world: World): Reconciler {
     },
     all: () => [...new Set([...objectsOf(world, VMS), ...objectsOf(world, VMIS)].map(keyOf))],
     reconcile: async (key) => {
-      await reconcileVm(world, key);
+      await reconcileVm(world, key, () => reconciler.mark(key, SECOND_MS));
       const vmi = objectAt(world, VMIS, key);
       if (vmi !== null) await instances.reconcile(vmi);
     },
@@ -28,13 +49,16 @@ export function startVirtController(world: World): Reconciler {
   return reconciler;
 }
 
-async function reconcileVm(world: World, key: string): Promise<void> {
+/** `again`: has it looked at a second later. */
+async function reconcileVm(world: World, key: string, again: () => void): Promise<void> {
   const vm = objectAt(world, VMS, key);
   if (vm === null) return;
   const vmi = objectAt(world, VMIS, key);
   if (isBeingDeleted(vm)) await endVm(world, vm, vmi);
   else if (vmi === null) {
-    if (vm.spec.runStrategy !== "Halted") await startInstance(world, vm);
+    if (vm.spec.runStrategy === "Halted") return;
+    if (usedJustNow(world, vm)) again();
+    else await startInstance(world, vm);
   } else if (!isBeingDeleted(vmi)) await keepInstance(world, vm, vmi);
 }
 
@@ -51,6 +75,18 @@ async function endVm(world: World, vm: KubeObject, vmi: KubeObject | null): Prom
   await patch(world, VMS, vm, { metadata: { finalizers: left } });
 }
 
+/**
+ * Whether a claim of it was made and used in this very second: a real VM needs longer for that. So a claim is older
+ * than the VMI of each later start.
+ */
+function usedJustNow(world: World, { metadata: { namespace, name } }: KubeObject): boolean {
+  const nowMs = world.clock.wallMs();
+  return objectsOf(world, CLAIMS, namespace).some(({ metadata, status }) => {
+    const isUsed = metadata.labels?.[VM_LABEL] === name && (status?.ips ?? []).length > 0;
+    return isUsed && nowMs < parseTime(metadata.creationTimestamp) + SECOND_MS;
+  });
+}
+
 async function startInstance(world: World, vm: KubeObject): Promise<void> {
   const { namespace, name } = vm.metadata;
   const { annotations } = vm.spec.template.metadata ?? {};
@@ -61,11 +97,11 @@ async function startInstance(world: World, vm: KubeObject): Promise<void> {
       name,
       namespace,
       ...(annotations === undefined ? {} : { annotations }),
-      finalizers: [VMI_FINALIZER],
+      finalizers: VMI_FINALIZERS,
       ownerReferences: [ownerOf(KUBEVIRT, "VirtualMachine", vm.metadata)],
     },
     spec: vm.spec.template.spec,
-    status: { phase: "Pending" },
+    status: {},
   });
   if (vmi !== null) world.story.tell(WHO, `starts VM ${keyOf(vm)}`);
 }

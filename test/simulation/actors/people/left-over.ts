@@ -17,6 +17,7 @@ const NO_ANSWER = /^\S+ of network \S+ is in IPAddress (\S+), which does not ans
 const CONTESTED_ANSWER = /^\S+ of network \S+, which IPAddress (\S+) names for a machine, /;
 const ALLOCATION = "ipam.holdfast.dev/allocation";
 const CONTESTED = /^\S+ of network \S+, listed by claim (\S+), belongs to \S+/;
+const WISHED = /^\S* ?of network \S+, listed by claim (\S+), (?:has no IPAllocation|is not Bound|cannot be read)/;
 const MOVED = /kept for machines of cluster (\S+), which moved to another management cluster$/;
 /** So soon after their end the controllers have given back what a claim or a pod had, ms. */
 const GIVEN_BACK_MS = 60_000;
@@ -27,6 +28,7 @@ const REMEDIES: readonly ((world: World, message: string) => Promise<boolean>)[]
   deleteLeftAnswer,
   deleteContested,
   releaseMoved,
+  correctList,
 ];
 
 /**
@@ -153,5 +155,21 @@ async function releaseMoved(world: World, message: string): Promise<boolean> {
   );
   world.story.tell("alice", `holdfast release --moved ${cluster}, as check tells: ${said(outcome)}`);
   world.counts.add("people.left-over-moved");
+  return true;
+}
+
+/** Of a claim that has nothing, and lists what nobody can give it; what a claim has is said without anybody's help. */
+async function correctList(world: World, message: string): Promise<boolean> {
+  const [, key] = WISHED.exec(message) ?? [];
+  const claim = objectsOf(world, CLAIMS).find(({ metadata }) => `${metadata.namespace}/${metadata.name}` === key);
+  const hasAny = objectsOf(world, ALLOCATIONS).some(
+    ({ spec, status }) => status?.state === "Bound" && spec?.owner?.uid === claim?.metadata.uid,
+  );
+  if (claim === undefined || hasAny) return false;
+  const { namespace, name } = claim.metadata;
+  world.story.tell("alice", `empties the list of claim ${key}, as check tells`);
+  world.counts.add("people.list-corrected");
+  await attempted(world.cluster.admin.patch(`${claimPath(namespace, name)}/status`, { status: { ips: [] } }));
+  await sleep(world.clock, GIVEN_BACK_MS);
   return true;
 }

@@ -3,6 +3,7 @@
  *
  *   names      networks of others, names of their objects, files of the node
  *   claims     claims of others, and claims that come with addresses of others
+ *   claim-lists what claims of others list, and where they are
  *   told-of    whose claim was named by others learns of it
  *   reports    what pods say of their addresses
  *   forgeries  pods that say they are somebody else's
@@ -11,6 +12,7 @@
  */
 
 import type { ActionKinds } from "../../world.ts";
+import { LIST_ATTACKS } from "./claim-lists.ts";
 import { CLAIM_ATTACKS } from "./claims.ts";
 import { FORGERIES } from "./forgeries.ts";
 import { NAMES } from "./names.ts";
@@ -20,6 +22,7 @@ import { THIEF_TOLD_OF } from "./told-of.ts";
 export const ATTACKS: ActionKinds = {
   ...NAMES,
   ...CLAIM_ATTACKS,
+  ...LIST_ATTACKS,
   ...THIEF_TOLD_OF,
   ...REPORTS,
   ...FORGERIES,
@@ -35,6 +38,9 @@ export const ATTACKS_OWED: readonly string[] = [
   "attack.thief-told",
   "attack.thief-in-peace",
   "attack.claim-prefilled",
+  "attack.claim-list",
+  "attack.claim-network",
+  "attack.claim-append",
   "attack.report-many",
   "attack.report-huge",
   "attack.report-huge-told",

@@ -1,10 +1,9 @@
 import { createHash } from "node:crypto";
-import { type Allocations, type Held, readPlace } from "./allocations.ts";
-import type { Claim } from "./claims.ts";
-import { describeInterface, type Interfaces, type Living } from "./interfaces.ts";
-import type { Pods } from "./pods.ts";
-import { type PlainObject, type PlainStore, PODS } from "./view.ts";
-import { violation } from "./violation.ts";
+import { type Allocations, type Held, readPlace } from "../allocations.ts";
+import { describeInterface, type Living } from "../interfaces.ts";
+import type { Pods } from "../pods.ts";
+import type { PlainObject } from "../view.ts";
+import { violation } from "../violation.ts";
 
 const ANNOTATION = "network.kubevirt.io/addresses";
 /** Of KubeVirt's names for the interfaces of a launcher pod. */
@@ -15,9 +14,7 @@ const HASH_DIGITS = 11;
 const LEFT_MS_MAX = 20_000;
 
 interface AskedParts {
-  readonly etcd: PlainStore;
   readonly allocations: Allocations;
-  readonly interfaces: Interfaces;
   readonly pods: Pods;
 }
 
@@ -59,26 +56,6 @@ export class Asked {
       `${describeInterface(one)} was answered ${ips.join(", ")}, and its VM asks for ${missing.join(", ")} of network ${one.network}`,
     );
   }
-
-  /** Whether a VM that is not running asks for every address that its claim has been given. */
-  explains(before: Claim, after: Claim): boolean {
-    const { etcd, interfaces, pods } = this.#parts;
-    const asking = (pod: PlainObject | null) =>
-      Object.values(askedBy(pod))
-        .flat()
-        .map((address) => readPlace(after.network, address));
-    const given = after.places.filter((place) => !before.places.includes(place));
-    const asked = etcd.range(PODS, `${after.object.metadata.namespace}/`).flatMap(({ object }) => asking(object));
-    if (!given.every((place) => asked.includes(place))) return false;
-    const taken = before.places.filter((place) => !after.places.includes(place));
-    const users = taken.flatMap((place) => interfaces.at(place));
-    // A pod that is gone from the API is not waited for; one that asks itself begins anew.
-    return users.every(({ one, owner }) => {
-      const pod = pods.find(one.pod);
-      const isOver = pod === null || pods.hasEnded(one.pod.uid) || owner?.uid !== after.uid;
-      return isOver || given.some((place) => asking(pod).includes(place));
-    });
-  }
 }
 
 /** On an interface of a launcher pod, without prefix lengths. */
@@ -90,7 +67,7 @@ function askedOn(pod: PlainObject | null, ifname: string): readonly string[] {
   return [];
 }
 
-function askedBy(pod: PlainObject | null): Readonly<Record<string, readonly string[]>> {
+export function askedBy(pod: PlainObject | null): Readonly<Record<string, readonly string[]>> {
   return JSON.parse(pod?.metadata.annotations?.[ANNOTATION] ?? "{}");
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Fabricated } from "./fabricated.ts";
+import { Fabricated } from "../fabricated.ts";
 
 /** What the oracle finds where a VM asks for addresses. */
 
@@ -53,27 +53,4 @@ test("it keeps what it has while somebody uses its claim, or did so just now", (
   left.step();
   answered(left, "next", A);
   left.step();
-});
-
-test("a claim moves to what its VM asks for, and to nothing else", () => {
-  const moved = (asks: object) => {
-    const world = known(A);
-    world.pod("launcher", { vmi: "vm", asks });
-    world.hold(B, CLAIM);
-    world.claim(CLAIM.name, [B]);
-    return () => world.step();
-  };
-  expect(moved({ blue: ["10.1.0.6"] })).not.toThrow();
-  expect(moved({ blue: ["10.1.0.7"] })).toThrow(expect.objectContaining({ kind: "changed-claim" }));
-});
-
-test("a claim does not move while its VM runs with what it has", () => {
-  const world = known(A, "node-1");
-  const source = answered(world, "source", A, {});
-  world.step();
-  world.pod("target", { vmi: "vm", ...ASKS_FOR_B });
-  world.hold(B, CLAIM);
-  world.claim(CLAIM.name, [B]);
-  expect(() => world.step()).toThrow(expect.objectContaining({ kind: "changed-claim" }));
-  world.oracle.down(source);
 });

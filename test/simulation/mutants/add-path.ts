@@ -102,6 +102,7 @@ export const ADD_PATH: Mutants = {
     find: "      await cluster.imports.ensure(base.network, request, deadlineMs);",
     replace: "      cluster.imports.ensure(base.network, request, deadlineMs).catch(() => {});",
     why: "addresses from before are given while they are being recorded",
+    elsewhere: "test/cluster/host-local.test.ts: the seed that showed it shows it no more",
   },
   "claim-shared-by-anybody": {
     file: "ipam/claim-users.ts",

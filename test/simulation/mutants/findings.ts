@@ -16,6 +16,7 @@ export const FINDINGS: Mutants = {
     find: "    const { nodes } = this.#options;\n    if (nodes === null) return [];",
     replace: "    const { nodes } = this.#options;\n    if (nodes === null || pod.podIPs.length > 0) return [];",
     why: "where no object defines a network, addresses of pods from before are given again",
+    elsewhere: "test/imports/import-candidates.test.ts: the seed that showed it shows it no more",
   },
   "untold-boot-is-the-present-one": {
     file: "ipam/stamp.ts",
@@ -29,6 +30,7 @@ export const FINDINGS: Mutants = {
     find: "    const open = isImported(known, []) ? uncovered(known, sources) : sources;",
     replace: "    const open = isImported(known, []) ? uncovered(known, []) : sources;",
     why: "a definition that joins a network is never imported, and nobody gets an address by it",
+    elsewhere: "test/controller/unit/network-imports.test.ts: the seed that showed it shows it no more",
   },
   "unknown-attachments-not-recovered": {
     file: "store/cluster/agreement/own-objects.ts",
@@ -41,18 +43,21 @@ export const FINDINGS: Mutants = {
     find: "    if (this.#journalOnly) {\n      this.#log.error(",
     replace: '    if (this.#journalOnly && this.path === "") {\n      this.#log.error(',
     why: "a node with a damaged journal waits for somebody, although the API server knows everything",
+    elsewhere: "test/kube/lost-journal.test.ts: the seed that showed it shows it no more",
   },
   "release-of-a-living-pod": {
     file: "store/cluster/release.ts",
     find: '  const lives = asksPod && !force && (await podState(owner)) === "living";',
     replace: '  const lives = asksPod && force && (await podState(owner)) === "living";',
     why: "an operator's release without --force frees the imported address of a pod that runs",
+    elsewhere: "test/admin/release-in-use.test.ts: the seed that showed it shows it no more",
   },
   "one-pod-takes-a-network": {
     file: "imports/import-candidates.ts",
     find: "    return kept;\n",
     replace: "    return this.#heldHere(reporting);\n",
     why: "a pod that reports thousands of addresses gets all of them recorded for it",
+    elsewhere: "test/imports/import-candidates.test.ts: the seed that showed it shows it no more",
   },
   "recovery-in-two-halves": {
     file: "store/cluster/agreement/own-objects.ts",
@@ -75,6 +80,7 @@ export const FINDINGS: Mutants = {
     replace:
       '    if (identity.kind === "other" && identity.problem === "") throw new OtherNode(identity.problem);\n    if (identity.kind === "other") return true;',
     why: "a machine that has another one's name settles that one's addresses",
+    elsewhere: "test/store/recover-journal.test.ts: the seed that showed it shows it no more",
   },
   "search-goes-on-without-intent": {
     file: "store/cluster/attach.ts",
@@ -103,6 +109,7 @@ export const FINDINGS: Mutants = {
     replace:
       "    staticUid: ofNode && annotations.size < 0 ? readStaticUid(annotations.get(STATIC_UID_ANNOTATION)) : null,",
     why: "the pod that the runtime names is not the one that the API server has",
+    elsewhere: "test/cluster/static-pods.test.ts: the seed that showed it shows it no more",
   },
   "suspended-add-loses-its-intent": {
     file: "store/journal/uses.ts",
@@ -157,6 +164,7 @@ export const FINDINGS: Mutants = {
     find: "    for (const object of orphans) {\n",
     replace: "    for (const object of orphans.slice(orphans.length)) {\n",
     why: "a network that nothing defines any more tells of counts of then",
+    elsewhere: "test/controller/unit/orphan-networks.test.ts: the seed that showed it shows it no more",
   },
   "thief-not-told-of": {
     file: "claims/kube-claim-access.ts",

@@ -33,5 +33,6 @@ export const SIMULATED: Mutants = {
     find: "Math.min(tookMs * restShare, restMsMax)",
     replace: "Math.max(tookMs * restShare, restMsMin)",
     why: "one lost answer has networks not counted and not imported for minutes",
+    elsewhere: "test/platform/periodic-task.test.ts: the seed that showed it shows it no more",
   },
 };

@@ -36,7 +36,8 @@ const EVENTS = [
   ["back", 60],
   ["served", 60],
   ["billed", 60],
-  ["rest", 1],
+  ["peace", 1],
+  ["rest", 120],
   ["served", 3_600],
   ["billed", 1],
 ] as const;
@@ -66,10 +67,12 @@ export const LARGE_KINDS: ActionKinds = {
   }),
   "large-gap": phase("gap", (world) => simClusterOf(world).front.stop()),
   "large-back": only((world) => simClusterOf(world).front.start(STARTING_MS)),
-  /** Nothing goes wrong any more, so that whatever is asked is asked for no reason but time. */
-  "large-rest": phase("rest", (world) => {
+  /** Nothing goes wrong any more; what went wrong a moment before is still read again. */
+  "large-peace": phase("peace", (world) => {
     world.faults.isOn = false;
   }),
+  /** From now on whatever is asked is asked for no reason but time. */
+  "large-rest": phase("rest", () => {}),
   "large-billed": only((world) => {
     const { bill } = simClusterOf(world);
     if (bill !== null) judgeReads(bill);

@@ -14,6 +14,7 @@ export const SIMULATED: Mutants = {
     find: '  { name: "not-repeated", when: { phase: "taking", waited: "long-enough", pod: ENDED }, verdict: "abandon" },\n',
     replace: "",
     why: "what an ADD without an answer reserved is held for ten minutes after its pod",
+    elsewhere: "test/store/adds-and-dels.test.ts: the seed that showed it shows it no more",
   },
   "broken-watch-goes-on": {
     file: "kube/reflector.ts",

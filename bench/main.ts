@@ -6,6 +6,7 @@ import { commandLine } from "./command-line.ts";
 import { freeAddresses } from "./free.ts";
 import { identity } from "./identity.ts";
 import { kubeAdds, kubeParallelAdds, kubeRequestedAdds } from "./kube/adds.ts";
+import { kubeClaimList } from "./kube/claim-list.ts";
 import { kubeFlood } from "./kube/flood.ts";
 import { kubeFullNetwork } from "./kube/full-network.ts";
 import { kubeList } from "./kube/list.ts";
@@ -55,6 +56,7 @@ const MEASUREMENTS: Readonly<Record<string, Measurement>> = {
   "kube-start": kubeStart,
   "kube-list": kubeList,
   "kube-scale": kubeScale,
+  "kube-claim-list": kubeClaimList,
   "kube-machines-claims": kubeMachinesClaims,
   "kube-machines-data": kubeMachinesData,
   "kube-machines-start": kubeMachinesStart,

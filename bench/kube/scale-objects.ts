@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { type Holder, newAllocation } from "../../allocations/allocation-object.ts";
 import { formatAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress } from "../../ipam/space/cidr.ts";
-import { allocationName, nodeLabel } from "../../kube/object-names.ts";
+import { allocationName, labelValue, nodeLabel } from "../../kube/object-names.ts";
 import { ALLOCATIONS_PATH, type AllocationOwner, CLAIMS_PATH, namespacedPath, PODS_PATH } from "../../kube/objects.ts";
 import type { KubeObject } from "../../test/harness/kube-api.ts";
 import { besideApiServer, copied, IN_ETCD, SINCE, tenth, uidOf, WRITTEN_AT_ONCE } from "./fill.ts";
@@ -55,8 +55,11 @@ export class ScaleObjects {
     for (let index = 0; index < OTHER_NETWORKS; index += 1) await this.#bench.addNetwork(`net-${index}`, SUBNET);
   }
 
-  /** Writes everything into etcd past the API server, as copies of what the server stored: with its managed fields. */
-  async write(): Promise<void> {
+  /**
+   * Writes everything into etcd past the API server, as copies of what the server stored: with its managed fields.
+   * `holders`: also the nodes and pods that have the addresses.
+   */
+  async write({ holders = true }: { readonly holders?: boolean } = {}): Promise<void> {
     const { cluster, kubevirt } = this.#bench;
     const { api } = cluster;
     const taken = new Set((await api.list(ALLOCATIONS_PATH)).map(({ metadata }) => metadata.name));
@@ -75,8 +78,9 @@ export class ScaleObjects {
     await this.#remove(`/api/v1/nodes/${ORIGINAL.node}`);
     const group = CLAIMS_PATH.split("/")[2];
     await besideApiServer(cluster, async () => {
-      await this.#writeCopies("minions", this.nodes, (index) => copied(node, this.#others(node, index, index)));
-      await this.#writeCopies(`pods/${NAMESPACE}`, this.pods, (index) =>
+      const [nodes, pods] = holders ? [this.nodes, this.pods] : [0, 0];
+      await this.#writeCopies("minions", nodes, (index) => copied(node, this.#others(node, index, index)));
+      await this.#writeCopies(`pods/${NAMESPACE}`, pods, (index) =>
         copied(pod, this.#others(pod, index, index % this.nodes)),
       );
       await this.#writeCopies(`${group}/ipamclaims/${NAMESPACE}`, this.claims, (index) =>
@@ -149,6 +153,7 @@ export class ScaleObjects {
     const first = { pod: 0, claim: 10_000_000 }[kind] ?? 0;
     return [
       [object.metadata.uid, uidOf(first + index)],
+      [labelValue(`${NAMESPACE}/${ORIGINAL.holder}`), labelValue(`${NAMESPACE}/${kind}-of-${index}`)],
       [ORIGINAL.holder, `${kind}-of-${index}`],
       [ORIGINAL.node, nameOfNode(node)],
       [nodeLabel(ORIGINAL.node), nodeLabel(nameOfNode(node))],

@@ -4,6 +4,7 @@ import { decideFresh, type RememberedFacts } from "../claims/reasons/fresh-facts
 import { type KubeApi, UNPROCESSABLE } from "../kube/kube-api.ts";
 import { ObjectClient } from "../kube/object-client.ts";
 import { attachmentsIn, CLAIMS_PATH, type IPAllocation, namespacedPath } from "../kube/objects.ts";
+import { TurnBudget } from "../kube/turn-budget.ts";
 import { claimStatusPatch } from "../kube/views/claim-status-patch.ts";
 import { type ClaimView, projectClaim } from "../kube/views/claim-view.ts";
 import type { DefinitionCatalog } from "../networks/definition-catalog.ts";
@@ -44,8 +45,10 @@ export class OwnerPods {
     if (idle() !== null || !caches.allocations.known || !caches.claims.known || !caches.pods.known) return;
     const copies = facts();
     this.waits = false;
+    const budget = new TurnBudget(this.#options.api.clock);
     for (const claim of [...caches.claims.items.values()]) {
       if (signal.aborted || idle() !== null) return;
+      if (budget.isSpent) await budget.nextTurn();
       const user = definitions.definitionOf(claim.network) === null ? null : this.#userOf(claim, copies);
       if (user === null) this.#dropped.delete(claim.uid);
       else if (this.#dropped.get(claim.uid) !== user) {

@@ -1,22 +1,9 @@
 import type { Holder } from "../allocations/allocation-object.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
-import { type Address, familyBits } from "../ipam/space/address.ts";
+import type { Address } from "../ipam/space/address.ts";
 import type { InterfaceAddress } from "../ipam/space/cidr.ts";
-import { placeOf } from "../ipam/space/range-set.ts";
+import { firstOfEachSet, placeOf } from "../ipam/space/range-set.ts";
 import { type ClaimView, listedAddresses } from "../kube/views/claim-view.ts";
-
-/** The known mask, else that of the subnet that contains the address, else a full-length one. */
-export function withMask(
-  address: Address,
-  prefixLength: number | null,
-  definition: NetworkDefinition | null,
-): InterfaceAddress {
-  const place = definition === null ? null : placeOf(definition.rangeSets, address);
-  return {
-    address,
-    prefixLength: prefixLength ?? place?.subnet.cidr.prefixLength ?? familyBits(address.family),
-  };
-}
 
 /**
  * What a claim is to get of what it lists: of each subnet of its network where it has nothing the first that lies in
@@ -28,13 +15,11 @@ export function wishesOf(
   { rangeSets, reservations }: NetworkDefinition,
   had: readonly Address[] = [],
 ): InterfaceAddress[] {
-  const taken = new Set(had.map((address) => placeOf(rangeSets, address)?.index));
-  return listedAddresses(claim).flatMap(({ address }): InterfaceAddress[] => {
-    const place = placeOf(rangeSets, address);
-    if (place === null || taken.has(place.index)) return [];
-    taken.add(place.index);
-    const isGiven = place.subnet.usable.contains(address.value) && !reservations?.otherMac(address, undefined);
-    return isGiven ? [{ address, prefixLength: place.subnet.cidr.prefixLength }] : [];
+  const taken = new Set(had.flatMap((address) => placeOf(rangeSets, address)?.index ?? []));
+  return firstOfEachSet(rangeSets, listedAddresses(claim), taken).flatMap(({ address }): InterfaceAddress[] => {
+    const subnet = placeOf(rangeSets, address)?.subnet;
+    if (!subnet?.usable.contains(address.value) || reservations?.otherMac(address, undefined)) return [];
+    return [{ address, prefixLength: subnet.cidr.prefixLength }];
   });
 }
 

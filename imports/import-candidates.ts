@@ -1,6 +1,6 @@
 import type { Holder } from "../allocations/allocation-object.ts";
 import type { NetworkDefinition } from "../ipam/definition/network-definition.ts";
-import { type Address, formatAddress, parseAddress, sameAddress } from "../ipam/space/address.ts";
+import { type Address, familyBits, formatAddress, parseAddress, sameAddress } from "../ipam/space/address.ts";
 import type { InterfaceAddress } from "../ipam/space/cidr.ts";
 import { placeOf } from "../ipam/space/range-set.ts";
 import type { ClaimView } from "../kube/views/claim-view.ts";
@@ -9,7 +9,7 @@ import { elementFor, type NetworkSelection, readNetworkSelection } from "../kube
 import type { PodView } from "../kube/views/pod-view.ts";
 import type { WhereaboutsEntry, WhereaboutsPool } from "../kube/views/whereabouts.ts";
 import type { DefinitionCatalog } from "../networks/definition-catalog.ts";
-import { claimHolder, wishesOf, withMask } from "./claim-wishes.ts";
+import { claimHolder, wishesOf } from "./claim-wishes.ts";
 import { POD_INTERFACES_MAX, withinBounds } from "./pod-bounds.ts";
 
 export interface ImportCandidate {
@@ -309,4 +309,17 @@ export class ImportCandidates {
 function older(a: { creationTimestamp: string; key: string }, b: { creationTimestamp: string; key: string }): number {
   if (a.creationTimestamp !== b.creationTimestamp) return a.creationTimestamp < b.creationTimestamp ? -1 : 1;
   return a.key < b.key ? -1 : 1;
+}
+
+/** The known mask, else that of the subnet that contains the address, else a full-length one. */
+function withMask(
+  address: Address,
+  prefixLength: number | null,
+  definition: NetworkDefinition | null,
+): InterfaceAddress {
+  const place = definition === null ? null : placeOf(definition.rangeSets, address);
+  return {
+    address,
+    prefixLength: prefixLength ?? place?.subnet.cidr.prefixLength ?? familyBits(address.family),
+  };
 }

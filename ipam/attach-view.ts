@@ -132,7 +132,7 @@ export interface AttachView<A extends KnownAttachment, C extends KnownClaim> {
   gatewayHolder(gateway: Address): Fact<string | null>;
   holdings(attacher: Attacher<A, C>): Fact<Holdings>;
   /** Other users of a claim. `others`: the attachments of this node that the new one does not replace. */
-  usersOf(claim: C, others: readonly A[]): Fact<readonly ClaimUser[]>;
+  usersOf(others: readonly A[]): Fact<readonly ClaimUser[]>;
   /** Whether another user of the claim is a container of this node whose namespace is certainly gone. */
   isUserGone(user: ClaimUser, claim: C): boolean;
   /** Whether another user of the claim is not in the way: its pod is gone, or both belong to one migrating VM. */

@@ -29,7 +29,7 @@ export function otherUsers<A extends KnownAttachment, C extends KnownClaim>(
 ): Fact<readonly ClaimUser[]> {
   const { ask } = view;
   return view
-    .usersOf(claim, others)
+    .usersOf(others)
     ?.filter(
       (user) =>
         !isSameInterface(user, ask) &&

@@ -3,6 +3,7 @@
  *
  *   decide-attach, decide-repeat, decide-addresses   one ADD: reuse, allocate or refuse
  *   attach-view, claim-users                         the facts that these may ask for; who else uses a claim
+ *   counting                                         which count of the addresses that a claim has
  *   decide-reservation                               addresses for an owner without containers
  *   refusals, owner, stamp, finding                  tables and types that all rooms use
  *   duplicate-macs                                   interfaces that have one MAC
@@ -33,7 +34,7 @@ import { type Owner, ownerOfClaim, ownerWithoutClaim } from "./owner.ts";
 import { type Refusal, RefusalError, refuse } from "./refusals.ts";
 import { formatAddress, sameAddress } from "./space/address.ts";
 import type { InterfaceAddress } from "./space/cidr.ts";
-import { placeOf } from "./space/range-set.ts";
+import { firstOfEachSet, placeOf } from "./space/range-set.ts";
 import { isBefore } from "./stamp.ts";
 
 /*
@@ -275,17 +276,11 @@ function wishedFor(
   },
 ): RequestedAddress[] {
   const { own, requested, wishes } = known;
-  const indexOf = ({ address }: Pick<InterfaceAddress, "address">) => placeOf(rangeSets, address)?.index;
-  const taken = new Set([...own, ...requested].flatMap((one) => indexOf(one) ?? []));
+  const taken = new Set([...own, ...requested].flatMap(({ address }) => placeOf(rangeSets, address)?.index ?? []));
   const source = `the list of claim ${claim.namespace}/${claim.name}`;
-  const wished = wishes.flatMap(({ address }): RequestedAddress[] => {
-    const index = indexOf({ address });
-    if (index === undefined || taken.has(index)) return [];
-    taken.add(index);
-    return [{ address, prefixLength: null, source }];
-  });
-  const isOutside = taken.size === 0 && wished.length === 0;
-  return isOutside ? wishes.slice(0, 1).map(({ address }) => ({ address, prefixLength: null, source })) : wished;
+  const first = firstOfEachSet(rangeSets, wishes, taken);
+  const wished = taken.size === 0 && first.length === 0 ? wishes.slice(0, 1) : first;
+  return wished.map(({ address }) => ({ address, prefixLength: null, source }));
 }
 
 /** For the VM's owner: what it asks for is given at its next start. */

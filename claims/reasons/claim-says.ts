@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
+import { countingOf } from "../../ipam/counting.ts";
 import { inRangeSetOrder } from "../../ipam/decide-addresses.ts";
-import { formatAddress, sameAddress } from "../../ipam/space/address.ts";
+import { formatAddress } from "../../ipam/space/address.ts";
 import { formatInterfaceAddress, type InterfaceAddress, parseInterfaceAddress } from "../../ipam/space/cidr.ts";
-import { placeOf, type RangeSet } from "../../ipam/space/range-set.ts";
 import { attachmentsIn } from "../../kube/objects.ts";
 import { CLAIM_LIST_MAX, listedAddresses } from "../../kube/views/claim-view.ts";
 import { type ClaimFact, type Facts, type Found, isPod, type PodFact, present, UNKNOWN, type Wants } from "./facts.ts";
@@ -37,6 +37,7 @@ export function claimSays(
   { definitionOf }: Pick<Rules, "definitionOf">,
 ): Found<ClaimSays> {
   const had: Had[] = [];
+  const listed = listedAddresses(claim);
   // In whichever order they were found, the claim says the same.
   for (const network of [...new Set(allocations.map(({ object }) => object.spec.network))].sort()) {
     const definition = definitionOf(network);
@@ -49,7 +50,8 @@ export function claimSays(
       const isAttached = attachmentsIn(one.object).length > 0;
       here.push({ ...parseInterfaceAddress(spec.address), name: metadata.name, network, isAttached, isReported });
     }
-    had.push(...counted(claim, here, definition.rangeSets));
+    const { counts, besides } = countingOf(definition, here, listed, ({ isReported }) => isReported);
+    had.push(...counts.map((one) => ({ ...one, counts: true })), ...besides.map((one) => ({ ...one, counts: false })));
   }
   const [first] = had;
   if (first === undefined) return present(said(claim, had, { network: claim.network, ips: claim.ips }));
@@ -85,33 +87,6 @@ export function hasLeft(
 
 function said(claim: ClaimFact, had: readonly Had[], says: Pick<ClaimSays, "network" | "ips">): ClaimSays {
   return { ...says, had, isRight: says.network === claim.network && isDeepStrictEqual(says.ips, claim.ips) };
-}
-
-/** Of each subnet what a pod reports, else the first listed, else the first. In the order of the list. */
-function counted(claim: ClaimFact, here: readonly Omit<Had, "counts">[], rangeSets: readonly RangeSet[]): Had[] {
-  const listed = listedAddresses(claim);
-  const positionOf = ({ address }: InterfaceAddress) => {
-    const at = listed.findIndex((one) => sameAddress(one.address, address));
-    return at < 0 ? listed.length : at;
-  };
-  const inOrder = here.toSorted(
-    (a, b) => positionOf(a) - positionOf(b) || (a.address.value < b.address.value ? -1 : 1),
-  );
-  const chosen = new Map<number, Omit<Had, "counts">>();
-  for (const one of [...inOrder.filter(({ isReported }) => isReported), ...inOrder]) {
-    const index = placeOf(rangeSets, one.address)?.index;
-    if (index !== undefined && !chosen.has(index)) chosen.set(index, one);
-  }
-  return inOrder.map((one) => {
-    const index = placeOf(rangeSets, one.address)?.index;
-    const counts = index === undefined ? !isReplaced(one, inOrder) : chosen.get(index) === one;
-    return { ...one, counts };
-  });
-}
-
-/** Its subnet is no more, and the VM runs with another of its family, which it asked for, and not with this one. */
-function isReplaced(one: Omit<Had, "counts">, all: readonly Omit<Had, "counts">[]): boolean {
-  return !one.isReported && all.some((other) => other.isReported && other.address.family === one.address.family);
 }
 
 /** Whether a living pod reports it; null: not known. */

@@ -74,6 +74,21 @@ export function placeOf(
   return find(({ extent }) => extent.contains(address.value)) ?? find(({ cidr }) => cidrContains(cidr, address));
 }
 
+/** Of each range set the first of them that lies in it; of those whose index is `taken` none. */
+export function firstOfEachSet<T extends { readonly address: Address }>(
+  rangeSets: readonly RangeSet[],
+  all: readonly T[],
+  taken: ReadonlySet<number> = new Set(),
+): T[] {
+  const seen = new Set(taken);
+  return all.filter(({ address }) => {
+    const index = placeOf(rangeSets, address)?.index;
+    if (index === undefined || seen.has(index)) return false;
+    seen.add(index);
+    return true;
+  });
+}
+
 /** Finds the subnets that count thousands of addresses; no address is counted by two. O(log subnets). */
 export function countingSubnets(
   rangeSets: readonly RangeSet[],

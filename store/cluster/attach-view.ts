@@ -186,7 +186,7 @@ export class ClusterView implements AttachView<JournalAttachment, ClaimReading> 
   }
 
   /** Of the allocations and of this node's journal: a restored etcd lacks what was attached since. */
-  usersOf(_claim: ClaimReading, others: readonly JournalAttachment[]): ClaimUser[] {
+  usersOf(others: readonly JournalAttachment[]): ClaimUser[] {
     const users = new Map<string, ClaimUser>();
     for (const one of others) {
       const { containerId, interface: name, pod, isLost } = one;

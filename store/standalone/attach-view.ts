@@ -149,7 +149,7 @@ export class StandaloneView implements AttachView<JournalAttachment, StoredClaim
     return { held: rows.map(heldOf) };
   }
 
-  usersOf(_claim: StoredClaim, others: readonly JournalAttachment[]): ClaimUser[] {
+  usersOf(others: readonly JournalAttachment[]): ClaimUser[] {
     return others.map(({ containerId, interface: interfaceName, pod }) => ({
       containerId,
       interface: interfaceName,

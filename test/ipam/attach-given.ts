@@ -178,7 +178,7 @@ export function viewOf(given: Given, unread: string[] = []): AttachView<Attachme
           runs: given.runs ?? false,
         },
       ),
-    usersOf: (_claim, others) =>
+    usersOf: (others) =>
       fact("users", given.users === "unread" ? "unread" : (given.users?.map(userOf) ?? others.map(asUser))),
     isUserGone: () => given.usersGone ?? false,
     mayShare: () => fact("other user", given.mayShare ?? false),

@@ -2,6 +2,7 @@ import type { AllocationReading } from "../../../allocations/allocation-client.t
 import { addressOf, sameAllocationOwner } from "../../../allocations/allocation-object.ts";
 import { toAllocationOwner } from "../../../allocations/owners.ts";
 import type { ClaimUser, Holdings } from "../../../ipam/attach-view.ts";
+import { countingOf } from "../../../ipam/counting.ts";
 import type { HeldAddress } from "../../../ipam/decide-addresses.ts";
 import type { NetworkDefinition } from "../../../ipam/definition/network-definition.ts";
 import { withReservation } from "../../../ipam/definition/reservations.ts";
@@ -35,8 +36,7 @@ export interface ClaimSearch {
 
 interface Own extends InterfaceAddress {
   readonly reading: AllocationReading;
-  /** Position in the claim's list; Infinity: it is not listed. */
-  readonly position: number;
+  readonly isListed: boolean;
 }
 
 /**
@@ -54,7 +54,7 @@ export async function findClaimed(parts: AttachParts, view: ClaimSearch, attache
   const isFirst = claim.ips.length === 0 && claimAccess.isFirstUse(claim, ask);
   if (!isFirst) await search.read([...listed, ...asked].map(({ address }) => address));
   let users = await search.usersOfVm();
-  const isPublished = () => users.size > 0 || search.own.some(({ position }) => position < Number.POSITIVE_INFINITY);
+  const isPublished = () => users.size > 0 || search.own.some(({ isListed }) => isListed);
   const begun: HeldAddress[] = [];
   if (!isPublished()) {
     await view.admit(attacher);
@@ -64,7 +64,7 @@ export async function findClaimed(parts: AttachParts, view: ClaimSearch, attache
     for (const one of candidates.begun)
       if (search.isFree(one.address)) begun.push({ ...one, state: "cooling", adopted: false });
   }
-  const [counting] = search.order(users);
+  const { counts: counting } = search.order(users);
   const asksForOthers = asked.some(({ address }) => !counting.some((one) => sameAddress(one.address, address)));
   const lacksSource = claimAccess.isMigrationTarget(ask) && users.size === 0;
   // Somebody may have taken one of several out of the list.
@@ -88,7 +88,7 @@ export async function findClaimed(parts: AttachParts, view: ClaimSearch, attache
   }
   const unreadable = search.own.length === 0 ? whyUnreadable(claim) : null;
   if (unreadable !== null) return { held: [], unreadable };
-  const [counts, besides] = search.order(users);
+  const { counts, besides } = search.order(users);
   // Nobody was answered what an ADD reserved that was cut short: what is missing is chosen with it, all or nothing.
   const mayComplete = !isPublished() && counts.every((one) => placeIn(view, one)?.isUsable === true);
   const held = (all: readonly InterfaceAddress[], state: HeldAddress["state"]) =>
@@ -118,6 +118,7 @@ class Search {
   readonly #parts: AttachParts;
   readonly #view: ClaimSearch;
   readonly #attacher: Claimant;
+  readonly #listed: readonly InterfaceAddress[];
   readonly #read = new Map<string, AllocationReading | null>();
   /** Bound, in no order. */
   own: Own[] = [];
@@ -128,6 +129,7 @@ class Search {
     this.#parts = parts;
     this.#view = view;
     this.#attacher = attacher;
+    this.#listed = listedAddresses(attacher.claim);
   }
 
   has(address: Address): boolean {
@@ -143,8 +145,7 @@ class Search {
   async read(addresses: readonly Address[]): Promise<void> {
     const { client, picture } = this.#parts;
     const { ask, deadlineMs } = this.#view;
-    const { claim, owner } = this.#attacher;
-    const listed = listedAddresses(claim);
+    const { owner } = this.#attacher;
     const unread = new Map(
       addresses.map((one) => [formatAddress(one), one] as const).filter(([text]) => !this.#read.has(text)),
     );
@@ -164,8 +165,8 @@ class Search {
         const { prefixLength } = parseInterfaceAddress(spec.address);
         if (status?.state !== "Bound") return void this.cooling.push({ address, prefixLength });
         this.#view.renew(address, reading);
-        const at = listed.findIndex((one) => sameAddress(one.address, address));
-        this.own.push({ address, prefixLength, reading, position: at < 0 ? Number.POSITIVE_INFINITY : at });
+        const isListed = this.#listed.some((one) => sameAddress(one.address, address));
+        this.own.push({ address, prefixLength, reading, isListed });
       }),
     );
   }
@@ -180,31 +181,10 @@ class Search {
     return keys;
   }
 
-  /**
-   * What counts of what the claim has, and the rest: of each subnet what another container of its VM has, else the
-   * first listed, else the first. What lies in no subnet any more counts as well, unless the VM has another of its
-   * family.
-   */
-  order(users: ReadonlySet<string>): readonly [counts: Own[], besides: Own[]] {
-    const inOrder = this.own.toSorted(
-      (a, b) => compare(a.position, b.position) || compare(a.address.value, b.address.value),
-    );
-    const used = inOrder.filter((one) => isUsed(one, users));
-    const taken = new Set<number>();
-    // Of one that is being detached, some may be so already.
-    const counts = [...used, ...inOrder.filter((one) => !used.includes(one))].filter((one) => {
-      const index = placeIn(this.#view, one)?.index;
-      if (index === undefined) return used.includes(one) || !used.some((other) => isOfFamily(other, one));
-      if (taken.has(index)) return false;
-      taken.add(index);
-      return true;
-    });
-    return [counts, inOrder.filter((one) => !counts.includes(one))];
+  /** What counts of what the claim has, and the rest. */
+  order(users: ReadonlySet<string>) {
+    return countingOf(this.#view.definition, this.own, this.#listed, (one) => isUsed(one, users));
   }
-}
-
-function isOfFamily(one: Own, other: Own): boolean {
-  return one.address.family === other.address.family;
 }
 
 function isUsed({ reading }: Own, users: ReadonlySet<string>): boolean {
@@ -216,10 +196,6 @@ function placeIn({ definition: { rangeSets, reservations }, ask }: ClaimSearch, 
   if (place === null) return null;
   const isUsable = place.subnet.usable.contains(address.value) && !reservations?.otherMac(address, ask.mac);
   return { index: place.index, isUsable };
-}
-
-function compare(a: number | bigint, b: number | bigint): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 /** Why the list of a claim that has nothing cannot be a wish; null: it can. */

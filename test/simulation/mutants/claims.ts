@@ -95,14 +95,14 @@ export const OF_CLAIMS: Mutants = {
   },
   "excluded-wish-is-reserved": {
     file: WISHES,
-    find: "    return isGiven ? [",
-    replace: "    return isGiven || true ? [",
+    find: "    if (!subnet?.usable.contains(address.value) || reservations?.otherMac(address, undefined)) return [];",
+    replace: "    if (subnet === undefined) return [];",
     why: "a list takes an address that the network excludes",
   },
   "second-wish-is-reserved": {
     file: WISHES,
-    find: "    if (place === null || taken.has(place.index)) return [];",
-    replace: "    if (place === null) return [];",
+    find: "  return firstOfEachSet(rangeSets, listedAddresses(claim), taken).flatMap(",
+    replace: "  return listedAddresses(claim).flatMap(",
     why: "a list takes several addresses of one subnet",
   },
 };

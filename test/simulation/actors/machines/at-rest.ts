@@ -6,6 +6,7 @@ import { fleetOf } from "./fleet.ts";
 import { allOf, at, isBeingDeleted, keyOf } from "./objects.ts";
 
 const ALLOCATION = "ipam.holdfast.dev/allocation";
+const IMPORTED_FROM = "ipam.holdfast.dev/imported-from";
 
 /**
  * In peace: every claim of a pool is answered once, with what the ledger says, or says why it is not; what no claim has
@@ -44,7 +45,8 @@ function checkClaim(world: World, claim: KubeObject, own: readonly KubeObject[])
   if (answer === null) fail("answer is missing", `claim ${key} is answered and its IPAddress is missing`);
   const [held] = own;
   // What another provider has made keeps its prefix length: an IPAddress cannot be changed.
-  const length = held?.spec.adopted === true ? held.spec.address.split("/")[1] : answer?.spec.prefix;
+  const isImported = held?.metadata.annotations?.[IMPORTED_FROM] !== undefined;
+  const length = isImported ? held.spec.address.split("/")[1] : answer?.spec.prefix;
   const told = `${answer?.spec.address}/${length}`;
   if (held?.spec.address !== told) fail("told another", `claim ${key} is told ${told} and holds ${held?.spec.address}`);
   const machine = fleetOf(world).machines.get(key);
